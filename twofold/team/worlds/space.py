@@ -1,0 +1,76 @@
+"""The observation of a team: what every agent sees, the whole state, and what each agent may do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+METADATA: dict[str, Any] = {"autoreset_mode": AutoresetMode.DISABLED, "render_modes": ["rgb_array"], "render_fps": 8}
+
+
+@dataclass(frozen=True)
+class TeamShape:
+    """The sizes of a team game, as read from its spaces."""
+
+    agents: int
+    obs: int
+    state: int
+    actions: int
+    limit: int  # the longest episode, in steps
+    individual: bool  # each agent has a reward of its own in obs["rewards"]
+
+
+def team_space(shape: TeamShape) -> spaces.Dict:
+    """obs [A, d], state [s], avail [A, n] and the step number, whose upper bound is the episode limit."""
+    inner: dict[str, spaces.Space[Any]] = {
+        "obs": _unbounded(shape.agents, shape.obs),
+        "state": _unbounded(shape.state),
+        "avail": spaces.Box(0, 1, (shape.agents, shape.actions), np.uint8),
+        "step": spaces.Box(0, shape.limit, (), np.int32),
+    }
+    if shape.individual:
+        inner["rewards"] = _unbounded(shape.agents)
+    return spaces.Dict(inner)
+
+
+def _unbounded(*shape: int) -> spaces.Box:
+    return spaces.Box(-np.inf, np.inf, shape, np.float32)
+
+
+def shape_of(space: gym.Space[Any]) -> TeamShape:
+    """The sizes that `team_space` was made with."""
+    if not isinstance(space, spaces.Dict) or not {"obs", "state", "avail", "step"} <= space.spaces.keys():
+        raise TypeError(f"a team world's observation has obs, state, avail and step; this one is {space}")
+    agents, actions = _shape(space["avail"])
+    step = space["step"]
+    assert isinstance(step, spaces.Box)
+    return TeamShape(
+        agents, _shape(space["obs"])[1], _shape(space["state"])[0], actions, int(step.high), "rewards" in space.spaces
+    )
+
+
+def _shape(space: gym.Space[Any]) -> tuple[int, ...]:
+    assert space.shape is not None
+    return space.shape
+
+
+def dress(world: gym.vector.VectorEnv[Any, Any, Any], rows: int, shape: TeamShape) -> None:
+    """Give a world of discrete actions its spaces."""
+    world.num_envs = rows
+    world.single_observation_space = team_space(shape)
+    world.single_action_space = spaces.MultiDiscrete([shape.actions] * shape.agents)
+    world.observation_space = batch_space(world.single_observation_space, rows)
+    world.action_space = batch_space(world.single_action_space, rows)
+
+
+def reset_mask(options: dict[str, Any] | None, rows: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """The rows to reset; all of them when nothing is said."""
+    if not options or "reset_mask" not in options:
+        return np.ones(rows, bool)
+    return np.asarray(options["reset_mask"], bool)
