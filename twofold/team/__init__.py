@@ -1,5 +1,6 @@
 """Teams: cooperative multi-agent worlds, value decomposition, opponent models and partner sets."""
 
+from . import agents, learner
 from .worlds import matrix, skirmish
 
-__all__ = ["matrix", "skirmish"]
+__all__ = ["agents", "learner", "matrix", "skirmish"]
