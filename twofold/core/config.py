@@ -33,8 +33,10 @@ class Config:
     debug: bool = False  # tracebacks for every error, more log
     env: str = "control/gym"  # a registered world
     env_args: Any = None  # the world's settings
-    learner: Any = None  # the learner's settings; learner.name chooses it
-    networks: Any = None  # the networks' settings; networks.name chooses them
+    learner: Any = None  # the learner's settings
+    networks: Any = None  # the networks' settings
+    learner_name: str = "td3"  # chosen by learner.name
+    networks_name: str = "vector"  # chosen by networks.name
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     trainer: TrainerConfig = field(default_factory=TrainerConfig)
 
@@ -197,8 +199,9 @@ def _schema(sections: dict[str, type]) -> dict[str, Setting]:
     for section, cls in sections.items():
         del schema[section]
         schema |= schema_of(cls, f"{section}.")
-        if section != "env_args":
-            schema[f"{section}.name"] = Setting(f"{section}.name", str, None)
+    for section in ("learner", "networks"):
+        default = schema.pop(f"{section}_name").default
+        schema[f"{section}.name"] = Setting(f"{section}.name", str, default)
     return schema
 
 
@@ -340,7 +343,8 @@ def _set(values: dict[str, Any], origin: dict[str, str], path: str, value: Any, 
 def _build(values: dict[str, Any], sections: dict[str, type]) -> Config:
     """Nested dataclasses from dotted names."""
     made = {section: _construct(cls, values, f"{section}.") for section, cls in sections.items()}
-    return _construct(Config, values, "", made)
+    made |= {f"{section}_name": values[f"{section}.name"] for section in ("learner", "networks")}
+    return _construct(Config, values, "", made)  # type: ignore[no-any-return]
 
 
 def _construct(cls: type, values: dict[str, Any], prefix: str, made: dict[str, Any] | None = None) -> Any:
