@@ -1,9 +1,9 @@
 """twofold: reinforcement learning from one small core, with one excellent TD3, in four domains.
 
-    import twofold
-    run = twofold.train(config="td3", env_config="hopper", seed=1)
-    run.evaluate()
-    run.policy.act(obs)
+import twofold
+run = twofold.train(config="td3", env_config="hopper", seed=1)
+run.evaluate()
+run.policy.act(obs)
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ usage: twofold COMMAND [options] [key=value ...]
   list             worlds, algorithms, presets
   plot RUN ...     learning curves            twofold plot runs/pendulum/* --out=curves.png --mean
   export RUN       ONNX with scaling inside   twofold export runs/pendulum/td3_seed0 --out=policy.onnx
+  demo             train Pendulum and show it before and after
   check            test an environment        twofold check --env-config=gym env_args.id=Hopper-v5
 {domains}
 Settings, lowest first: conf/default.yaml < --env-config < --config < command line. Any setting can be given as
@@ -71,6 +72,7 @@ Learning curves of one or several runs; --mean draws the mean over runs with its
     "export": """usage: twofold export RUN_OR_POLICY [--out=FILE.onnx]
 
 Write ONNX that takes raw observations and returns real actions, and check it against the policy.""",
+    "demo": "usage: twofold demo\n\nTrain TD3 on Pendulum and show it against the untrained policy: what `make demo` runs.",
     "check": """usage: twofold check [--env-config=NAME] [--import=FILE.py] [settings]
 
 Say what is wrong with a world: shapes, finite values, episodes that are a function of (seed, actions), resuming.""",
@@ -97,7 +99,13 @@ def parse(argv: list[str], options: tuple[str, ...]) -> Arguments:
             continue
         if word.startswith("--"):
             key, equals, text = word[2:].partition("=")
-            if not equals and rest and not rest[0].startswith("--") and "=" not in rest[0] and rest[0] != "with":
+            if (
+                not equals
+                and rest
+                and not rest[0].startswith("--")
+                and "=" not in rest[0]
+                and rest[0] != "with"
+            ):
                 text = rest.pop(0)
             elif not equals:
                 text = "true"
@@ -160,7 +168,9 @@ def _dispatch(command: str, argv: list[str]) -> int:
     known = {name: globals()[f"_{name}"] for name in HELP}
     if command not in known and command not in DOMAIN_COMMANDS:
         hint = nearest(command, [*known, *DOMAIN_COMMANDS])
-        raise UserError(f"no command '{command}'" + (f"; did you mean '{hint}'?" if hint else "; see twofold --help"))
+        raise UserError(
+            f"no command '{command}'" + (f"; did you mean '{hint}'?" if hint else "; see twofold --help")
+        )
     set_up_logging(terminal=sys.stderr.isatty(), debug="--debug" in argv)
     if command in DOMAIN_COMMANDS:
         import importlib
@@ -190,8 +200,12 @@ def _train(argv: list[str]) -> int:
     if "from" in options:
         import_user_code(imports)
         source = Run.open(Path(options["from"]))
-        resolved = resolve([Layer(options["from"], source.resolved.values), Layer("command line", typed.settings)])
-        folder = options.get("run") or api.new_folder(resolved, Path(options.get("runs", "runs")), "from", None)
+        resolved = resolve(
+            [Layer(options["from"], source.resolved.values), Layer("command line", typed.settings)]
+        )
+        folder = options.get("run") or api.new_folder(
+            resolved, Path(options.get("runs", "runs")), "from", None
+        )
         run = Run.create(Path(folder), resolved, _command(argv))
         return _finish(lambda: api.go(run, imports, _progress(), _announce))
     return _finish(
@@ -227,7 +241,10 @@ def _finish(work: Any) -> int:
     try:
         trained = work()
     except Stopped as stopped:
-        print(f"{stopped}: saved. Go on with the same command and --run, or: twofold resume RUN", file=sys.stderr)
+        print(
+            f"{stopped}: saved. Go on with the same command and --run, or: twofold resume RUN",
+            file=sys.stderr,
+        )
         return stopped.exit_code
     _print_scores(trained.test, "test, seeds never used for choosing")
     print(f"run        {trained.folder}")
@@ -290,12 +307,14 @@ def _print_scores(scores: dict[str, Any], where: str) -> None:
     for world, metrics in scores.items():
         for name, s in metrics.items():
             interval = f"95 % interval [{s['low']:.2f}, {s['high']:.2f}]"
-            print(f"{world:<10} {name:<12} {s['mean']:10.2f} ± {s['std']:.2f}  {interval}  ({s['episodes']:.0f} episodes, {where})")
+            print(
+                f"{world:<10} {name:<12} {s['mean']:10.2f} ± {s['std']:.2f}  {interval}  ({s['episodes']:.0f} episodes, {where})"
+            )
 
 
 def _play(argv: list[str]) -> int:
-    from twofold.core.play import play, viewed_world, write_video
     from twofold.core.errors import UserError
+    from twofold.core.play import play, viewed_world, write_video
 
     typed = parse(argv, ("out", "human", "seed", "import"))
     policy, human = _policy(typed), "human" in typed.options
@@ -345,7 +364,9 @@ def _show_progress(run: Any) -> None:
     print(f"{'checkpoints at steps':<34} {steps or 'none yet'}")
     for record in run.evaluations.read()[-5:]:
         mean = record["return"]["mean"]
-        print(f"step {record['step']:<10} {record['world']:<18} return {mean:.2f} ± {record['return']['std']:.2f}")
+        print(
+            f"step {record['step']:<10} {record['world']:<18} return {mean:.2f} ± {record['return']['std']:.2f}"
+        )
     if (run.folder / "test.json").exists():
         scores = {k: v for k, v in files.read_json(run.folder / "test.json").items() if k != "seeds"}
         _print_scores(scores, "test")
@@ -389,6 +410,12 @@ def _export(argv: list[str]) -> int:
     difference, path = export_onnx(policy, Path(typed.options.get("out", "policy.onnx")))
     print(f"onnx       {path}   (largest difference to the policy on random observations: {difference:.1e})")
     return 0
+
+
+def _demo(argv: list[str]) -> int:
+    from twofold.demo import demo
+
+    return demo()
 
 
 def _check(argv: list[str]) -> int:

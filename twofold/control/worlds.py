@@ -44,7 +44,9 @@ class UnitActions(gym.ActionWrapper[Any, Any, Any]):
                 "Discrete actions: choose another environment, or its continuous form if it has one"
             )
         if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
-            raise WorldError(f"{_name(env)} has actions without finite bounds {space}: wrap it with bounds first")
+            raise WorldError(
+                f"{_name(env)} has actions without finite bounds {space}: wrap it with bounds first"
+            )
         self.low, self.high = space.low.astype(np.float32), space.high.astype(np.float32)
         self.action_space = gym.spaces.Box(-1.0, 1.0, space.shape, np.float32)
 
@@ -85,7 +87,9 @@ def _made(name: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
     try:
         return gym.make(name, disable_env_checker=True, **kwargs)
     except gym.error.DependencyNotInstalled as error:
-        raise MissingPackage(str(error).split("`")[1] if "`" in str(error) else "gymnasium", "all", name) from None
+        raise MissingPackage(
+            str(error).split("`")[1] if "`" in str(error) else "gymnasium", "all", name
+        ) from None
     except (gym.error.UnregisteredEnv, gym.error.DeprecatedEnv) as error:
         hint = nearest(name, gym.registry)
         did = f"; did you mean '{hint}'?" if hint else ""

@@ -42,7 +42,9 @@ class Config:
 
     def __post_init__(self) -> None:
         if self.seed < 0 or self.threads < 1:
-            raise ConfigError(f"seed must be at least 0 and threads at least 1, got {self.seed}, {self.threads}")
+            raise ConfigError(
+                f"seed must be at least 0 and threads at least 1, got {self.seed}, {self.threads}"
+            )
 
 
 @dataclass(frozen=True)
@@ -313,7 +315,9 @@ def _convert_scalar(path: str, value: Any, kind: Any) -> Any:
 
 def resolve(layers: list[Layer]) -> Resolved:
     """Overlay the layers and build the config; any unknown or ill-typed setting is an error."""
-    layers = [Layer(layer.name, {k.replace("-", "_"): v for k, v in layer.values.items()}) for layer in layers]
+    layers = [
+        Layer(layer.name, {k.replace("-", "_"): v for k, v in layer.values.items()}) for layer in layers
+    ]
     sections = _sections(layers)
     schema = _schema(sections)
     values = {path: setting.default for path, setting in schema.items()}
@@ -329,7 +333,9 @@ def resolve(layers: list[Layer]) -> Resolved:
     return Resolved(_build(typed, sections), typed, origin)
 
 
-def _set(values: dict[str, Any], origin: dict[str, str], path: str, value: Any, layer: str, schema: Any) -> None:
+def _set(
+    values: dict[str, Any], origin: dict[str, str], path: str, value: Any, layer: str, schema: Any
+) -> None:
     """Put a value at its path; a path below a free-form dict goes into that dict."""
     if path in schema:
         values[path], origin[path] = value, layer

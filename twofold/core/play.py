@@ -20,7 +20,9 @@ def viewed_world(config: Any, mode: str) -> Any:
     return viewer(config.env_args, mode)
 
 
-def play(world: Any, policy: Policy, seed: int, *, frames: bool, limit: int = 5000) -> tuple[list[Any], float]:
+def play(
+    world: Any, policy: Policy, seed: int, *, frames: bool, limit: int = 5000
+) -> tuple[list[Any], float]:
     """One episode: its frames (if asked for) and its return."""
     row = np.ones(1, bool)
     obs, _ = world.reset(seed=[seed], options={"reset_mask": row})

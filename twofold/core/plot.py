@@ -21,7 +21,9 @@ def curve(folder: Path, world: str | None = None, metric: str = "return") -> tup
     chosen = [r for r in records if r["world"] == world and metric in r]
     if not chosen:
         known = sorted({r["world"] for r in records}), sorted(records[0].keys() - {"step", "world"})
-        raise UserError(f"{folder} has no metric '{metric}' in world '{world}'; worlds {known[0]}, metrics {known[1]}")
+        raise UserError(
+            f"{folder} has no metric '{metric}' in world '{world}'; worlds {known[0]}, metrics {known[1]}"
+        )
     return np.array([r["step"] for r in chosen]), np.array([r[metric]["mean"] for r in chosen])
 
 

@@ -33,7 +33,9 @@ class TD3Config:
     critic_lr: float = field(default=3e-4, metadata={"aliases": ("q_lr",)})
     gamma: float = field(default=0.99, metadata={"aliases": ("discount",)})
     tau: float = 0.005  # share of the online weights mixed into the targets, each time the policy is updated
-    policy_noise: float = field(default=0.2, metadata={"aliases": ("target_noise",)})  # smooths target actions
+    policy_noise: float = field(
+        default=0.2, metadata={"aliases": ("target_noise",)}
+    )  # smooths target actions
     noise_clip: float = 0.5
     policy_delay: int = field(default=2, metadata={"aliases": ("policy_freq", "update_actor_freq")})
     twin: bool = True  # False: the target uses the first critic alone (DDPG)
@@ -61,7 +63,9 @@ class TD3Config:
         for name in ("policy_noise", "noise_clip", "expl_noise", "expl_noise_floor", "weight_decay"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"learner.{name} must not be negative, got {getattr(self, name)}")
-        if (self.huber is not None and self.huber <= 0) or (self.grad_clip is not None and self.grad_clip <= 0):
+        if (self.huber is not None and self.huber <= 0) or (
+            self.grad_clip is not None and self.grad_clip <= 0
+        ):
             raise ConfigError("learner.huber and learner.grad_clip must be above 0, or null for none")
 
 
@@ -252,7 +256,13 @@ class Autograd:
         return reward + discount * (1 - terminated) * pessimistic  # type: ignore[no-any-return]
 
     def critic_gradients(
-        self, obs: Any, action: Tensor, target: Tensor, *, huber: float | None = None, weights: Tensor | None = None
+        self,
+        obs: Any,
+        action: Tensor,
+        target: Tensor,
+        *,
+        huber: float | None = None,
+        weights: Tensor | None = None,
     ) -> Tensor:
         """Fill `critic.grads`; the loss is the sum over both critics of the mean error."""
         self.critic.zero_grad()
