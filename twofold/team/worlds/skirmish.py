@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from twofold.core.errors import ConfigError
+from twofold.core.errors import ConfigError, WorldError
 from twofold.core.registry import worlds
 
 from .battle import SIGHT, Battle
@@ -51,7 +51,13 @@ class SkirmishConfig:
             raise ConfigError(f"env_args.reward_scale_rate must be above 0, got {self.reward_scale_rate}")
 
 
-@worlds.register("team/skirmish", config=SkirmishConfig)
+def _view(cfg: SkirmishConfig, mode: str) -> Skirmish:
+    if mode != "rgb_array":
+        raise WorldError("skirmish has no window: twofold play RUN --out=battle.mp4 writes a video")
+    return Skirmish(cfg, rows=1, purpose="eval")
+
+
+@worlds.register("team/skirmish", config=SkirmishConfig, view=_view)
 class Skirmish(gym.vector.VectorEnv[Any, Any, Any]):
     """StarCraft-like battles against scripted enemies; an unavailable action counts as standing still."""
 
@@ -180,8 +186,8 @@ class Skirmish(gym.vector.VectorEnv[Any, Any, Any]):
         self._over = np.array(snapshot["over"])
         self._refresh()
 
-    def render(self, row: int = 0) -> Any:
-        """A picture of one row, uint8 [height, width, 3]."""
+    def render(self) -> Any:
+        """A picture of every row, uint8 [height, width, 3]."""
         from .drawing import draw
 
-        return draw(self.battle, row, self._last[row], int(self._step[row]))
+        return tuple(draw(self.battle, row, self._last[row], int(self._step[row])) for row in range(self.num_envs))
