@@ -56,3 +56,19 @@ def _draw_unit(canvas: Any, battle: Battle, row: int, unit: int) -> None:
         if full > 0:
             share = float(values[row, unit]) / full
             canvas.line([x - radius, y - radius - above, x - radius + 2 * radius * share, y - radius - above], bar, 2)
+
+
+def draw_forage(size: Array, place: Array, level: Array, food: Array) -> Array:
+    """A foraging grid: players as blue discs, food as green squares, both with their levels; uint8 [h, w, 3]."""
+    cell = 40
+    image = Image.new("RGB", (int(size[1]) * cell, int(size[0]) * cell), GROUND)
+    canvas = ImageDraw.Draw(image)
+    for y, x, amount in food:
+        if amount > 0:
+            box = [x * cell + 6, y * cell + 6, (x + 1) * cell - 6, (y + 1) * cell - 6]
+            canvas.rectangle(box, fill=(90, 170, 90))
+            canvas.text((x * cell + 16, y * cell + 13), str(amount), fill=(0, 0, 0))
+    for (y, x), strength in zip(place, level, strict=True):
+        canvas.ellipse([x * cell + 5, y * cell + 5, (x + 1) * cell - 5, (y + 1) * cell - 5], fill=ALLY)
+        canvas.text((x * cell + 16, y * cell + 13), str(strength), fill=(0, 0, 0))
+    return np.asarray(image)
