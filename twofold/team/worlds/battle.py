@@ -94,7 +94,7 @@ class Battle:
         reach = self._range + self._radius + self._radius[at]
         short = np.maximum(away - reach, 0)
         self._move(np.where(engaged[..., None], toward, walk), np.where(engaged, short, np.inf), alive)
-        arrival = short / (self._speed / 16)
+        arrival = short / np.maximum(self._speed / 16, 1e-6)
         moment = np.maximum(self.cooldown, arrival)
         # Crowds, cliffs and a target that runs can keep a unit from arriving.
         toward = self.position[self._row, at] - self.position

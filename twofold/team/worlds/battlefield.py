@@ -109,7 +109,7 @@ def load_battlefield(name: str) -> Battlefield:
         raise ConfigError(f"env_args.map_name: no map '{name}'; there are {', '.join(map_names())}, or give a path to a .json")
     try:
         return _parse(path.stem, json.loads(path.read_text()))
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"the map {path} is not readable: {type(error).__name__}: {error}") from error
 
 
