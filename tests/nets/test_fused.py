@@ -110,7 +110,7 @@ def test_a_hundred_updates_equal_those_of_autograd(activation, workers):
 
 @pytest.mark.parametrize(
     ("hidden", "huber", "weighted", "workers"),
-    itertools.product([(8,), (), (7, 33, 16)], [None, 0.5], [False, True], [1, 3]),
+    list(itertools.product([(8,), (), (7, 33, 16)], [None, 0.5], [False, True], [1, 3])),
 )
 def test_gradients_and_losses_equal_those_of_autograd(hidden, huber, weighted, workers):
     networks, batch = Networks(hidden), Batch(19, seed=1)

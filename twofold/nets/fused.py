@@ -152,14 +152,18 @@ class _Share:
         self._action = self._critic_input[:, observed:-1]
         self._action_columns = slice(observed, sizes[0])
         self._actor_stack = Stack(self._actor_input, self._actor.sizes, actor.activation)
-        self._critic_stacks = [Stack(self._critic_input, sizes, critic.activation) for _ in range(2)]
+        self._critic_stack = Stack(self._critic_input, sizes, critic.activation)
 
-        self._next_values = like.new_empty(2, count)
+        self._next_values = list(like.new_empty(2, count, 1))
         self._action_slope = like.new_empty(count, actor.outputs)
         self._ascent = like.new_full((count, 1), -1 / engine.batch_size)
         self._scale = 1 / engine.batch_size
-        self._values, self._errors = engine.values[:, rows], engine._errors[:, rows]
-        self._slopes, self._actor_values = engine._slopes[:, rows], engine._actor_values[rows].unsqueeze(1)
+        self._values, self._errors, self._slopes = (
+            list(both[:, rows]) for both in (engine.values, engine._errors, engine._slopes)
+        )
+        self._columns = [values.unsqueeze(1) for values in self._values]
+        self._slope_columns = [slope.unsqueeze(1) for slope in self._slopes]
+        self._actor_values = engine._actor_values[rows].unsqueeze(1)
 
     def target(
         self,
@@ -174,8 +178,9 @@ class _Share:
         if noise is not None:
             self._action.add_(noise).clamp_(-1, 1)
         for weights, values in zip(self._target_critics, self._next_values, strict=True):
-            self._critic_stacks[0].forward(weights, values.unsqueeze(1))
-        pessimistic = torch.minimum(self._next_values[0], self._next_values[1], out=out)
+            self._critic_stack.forward(weights, values)
+        first, second = self._next_values
+        pessimistic = torch.minimum(first.squeeze(1), second.squeeze(1), out=out)
         pessimistic.mul_(discount)
         pessimistic.addcmul_(pessimistic, terminated.to(out.dtype), value=-1).add_(reward)
 
@@ -184,27 +189,26 @@ class _Share:
     ) -> None:
         self._critic_obs.copy_(obs)
         self._action.copy_(action)
-        for critic, stack, values in zip(self._critics, self._critic_stacks, self._values, strict=True):
-            stack.forward(critic, values.unsqueeze(1))
-        self._differentiate(target, huber, weights)
-        passes = zip(self._critics, self._critic_stacks, self._slopes, self._critic_matrices, strict=True)
-        for critic, stack, slope, grads in passes:
-            stack.backward(critic, slope.unsqueeze(1), grads)
+        # One critic after the other through the same memory: both at once would not fit into the cache.
+        for k, critic in enumerate(self._critics):
+            self._critic_stack.forward(critic, self._columns[k])
+            self._differentiate(k, target, huber, weights)
+            self._critic_stack.backward(critic, self._slope_columns[k], self._critic_matrices[k])
 
-    def _differentiate(self, target: Tensor, huber: float | None, weights: Tensor | None) -> None:
-        """Fill errors and slopes: d loss / d value for the mean of squared or Huber errors."""
-        torch.sub(self._values, target, out=self._errors)
+    def _differentiate(self, k: int, target: Tensor, huber: float | None, weights: Tensor | None) -> None:
+        """Fill errors and slopes: d loss / d value of critic k for the mean of squared or Huber errors."""
+        error, slope = self._errors[k], self._slopes[k]
+        torch.sub(self._values[k], target, out=error)
         if huber is None:
-            torch.mul(self._errors, 2 * self._scale, out=self._slopes)
+            torch.mul(error, 2 * self._scale, out=slope)
         else:
-            torch.clamp(self._errors, -huber, huber, out=self._slopes)
-            self._slopes.mul_(self._scale)
+            torch.clamp(error, -huber, huber, out=slope).mul_(self._scale)
         if weights is not None:
-            self._slopes.mul_(weights)
+            slope.mul_(weights)
 
     def actor_gradients(self, obs: Tensor) -> None:
         self._act(self._actor, obs)
-        critic, stack = self._critics[0], self._critic_stacks[0]
+        critic, stack = self._critics[0], self._critic_stack
         stack.forward(critic, self._actor_values)
         stack.backward_to_inputs(critic, self._ascent, self._action_slope, self._action_columns)
         torch.ops.aten.tanh_backward.grad_input(

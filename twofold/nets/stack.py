@@ -15,7 +15,7 @@ _ALIGN = 16  # rows start at multiples of 64 bytes, which the matrix products li
 
 @dataclass(frozen=True)
 class Activation:
-    """An activation written into `out`, and its derivative multiplied into a gradient in place."""
+    """An activation written into `out`, and a gradient multiplied by its derivative."""
 
     forward: Callable[[Tensor, Tensor], object]  # (before, out); both are one tensor unless keeps_input
     backward: Callable[[Tensor, Tensor, Tensor], object]  # (gradient, kept, out); kept is input or output
@@ -66,7 +66,10 @@ class Weights:
 
 
 class Stack:
-    """Room for one pass of `rows` rows through layers of the given sizes; any `Weights` of them can use it."""
+    """Room for one pass of `rows` rows through layers of the given sizes; any `Weights` of them can use it.
+
+    The backward pass overwrites the activations it has used: what counts is that everything stays in cache.
+    """
 
     def __init__(self, inputs: Tensor, sizes: Sequence[int], activation: str) -> None:
         rows, hidden = inputs.shape[0], sizes[1:-1]
@@ -75,7 +78,8 @@ class Stack:
         self.outputs = [x[:, :-1] for x in self.inputs[1:]]
         fresh = [inputs.new_empty(rows, width) for width in hidden]
         self.before = fresh if self.activation.keeps_input else self.outputs
-        self.gradients = [inputs.new_empty(rows, width) for width in hidden]
+        room = inputs.new_empty(rows * max(hidden, default=0))
+        self._scratch = [room[: rows * width].view(rows, width) for width in hidden]
         self._transposed = [x.t() for x in self.inputs]
 
     def forward(self, weights: Weights, out: Tensor) -> None:
@@ -100,9 +104,10 @@ class Stack:
         torch.mm(slope, weights.transposed[0][:, columns], out=out)
 
     def _through(self, layer: int, weights: Weights, slope: Tensor) -> Tensor:
-        """The gradient before the activation below `layer`, from the one above it."""
-        gradient = self.gradients[layer - 1]
-        kept = self.before[layer - 1] if self.activation.keeps_input else self.outputs[layer - 1]
-        torch.mm(slope, weights.transposed[layer], out=gradient)
-        self.activation.backward(gradient, kept, gradient)
-        return gradient
+        """Turn the outputs below `layer` into the gradient before their activation."""
+        gradient, outputs = self._scratch[layer - 1], self.outputs[layer - 1]
+        # A slope of one column makes an outer product, which is faster as an elementwise one.
+        multiply = torch.mul if slope.shape[1] == 1 else torch.mm
+        multiply(slope, weights.transposed[layer], out=gradient)
+        self.activation.backward(gradient, self.before[layer - 1], outputs)
+        return outputs
