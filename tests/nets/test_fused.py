@@ -171,7 +171,7 @@ def test_target_bootstraps_from_the_smaller_critic_at_the_clamped_action():
     networks.target_actor.values[-ACTION:] = 100.0  # tanh saturates: the action is 1 before and after noise
     networks.target_critic.values.fill_(0.0)
     first, second = networks.target_critic.values.view(2, OBS + ACTION + 1)
-    first[OBS], first[-1] = 3.0, 4.0  # 3 x first action + 4 = 7
+    first[0], first[-1] = 3.0, 4.0  # 3 x first action + 4 = 7
     second[-1] = 5.0
     obs, one = torch.zeros(1, OBS, dtype=torch.float64), torch.ones(1, dtype=torch.float64)
     noise = torch.full((1, ACTION), 0.5, dtype=torch.float64)

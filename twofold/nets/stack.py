@@ -71,15 +71,14 @@ class Stack:
     The backward pass overwrites the activations it has used: what counts is that everything stays in cache.
     """
 
-    def __init__(self, inputs: Tensor, sizes: Sequence[int], activation: str) -> None:
+    def __init__(self, inputs: Tensor, sizes: Sequence[int], activation: str, scratch: Tensor) -> None:
         rows, hidden = inputs.shape[0], sizes[1:-1]
         self.activation = ACTIVATIONS[activation]
         self.inputs = [inputs] + [block(rows, width, inputs) for width in hidden]
         self.outputs = [x[:, :-1] for x in self.inputs[1:]]
         fresh = [inputs.new_empty(rows, width) for width in hidden]
         self.before = fresh if self.activation.keeps_input else self.outputs
-        room = inputs.new_empty(rows * max(hidden, default=0))
-        self._scratch = [room[: rows * width].view(rows, width) for width in hidden]
+        self._scratch = [scratch[: rows * width].view(rows, width) for width in hidden]
         self._transposed = [x.t() for x in self.inputs]
 
     def forward(self, weights: Weights, out: Tensor) -> None:
@@ -97,15 +96,18 @@ class Stack:
             if layer:
                 slope = self._through(layer, weights, slope)
 
-    def backward_to_inputs(self, weights: Weights, slope: Tensor, out: Tensor, columns: slice) -> None:
-        """Fill `out` with the gradient of some input columns; no gradient of a matrix is computed."""
+    def backward_to_inputs(self, weights: Weights, slope: Tensor, columns: slice, out: Tensor) -> None:
+        """Fill `out` with the gradient of some input columns; no gradient of a matrix is computed.
+
+        The slope may be one row [1, outputs] that holds for all.
+        """
         for layer in reversed(range(1, len(self.inputs))):
             slope = self._through(layer, weights, slope)
-        torch.mm(slope, weights.transposed[0][:, columns], out=out)
+        torch.mm(slope.expand(len(out), -1), weights.transposed[0][:, columns], out=out)
 
     def _through(self, layer: int, weights: Weights, slope: Tensor) -> Tensor:
         """Turn the outputs below `layer` into the gradient before their activation."""
-        gradient, outputs = self._scratch[layer - 1], self.outputs[layer - 1]
+        gradient, outputs = self._scratch[layer - 1][: len(slope)], self.outputs[layer - 1]
         # A slope of one column makes an outer product, which is faster as an elementwise one.
         multiply = torch.mul if slope.shape[1] == 1 else torch.mm
         multiply(slope, weights.transposed[layer], out=gradient)

@@ -36,12 +36,13 @@ class Twin(nn.Module):
 
     def forward(self, obs: Tensor, action: Tensor) -> Tensor:
         """obs [B, o], action [B, a] -> values [2, B], or [2, B, outputs] when outputs > 1."""
-        x = torch.cat([obs, action], dim=-1)
+        # The action comes first: [obs, 1], which an actor's first layer reads, is then a slice of [action, obs, 1].
+        x = torch.cat([action, obs], dim=-1)
         return self._values(x.expand(2, *x.shape), slice(None))
 
     def first(self, obs: Tensor, action: Tensor) -> Tensor:
         """The first critic alone: [B], or [B, outputs]; half the work of `forward`."""
-        return self._values(torch.cat([obs, action], dim=-1), 0)
+        return self._values(torch.cat([action, obs], dim=-1), 0)
 
     def _values(self, x: Tensor, critics: slice | int) -> Tensor:
         activate = ACTIVATIONS[self.activation]
