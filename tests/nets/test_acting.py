@@ -37,7 +37,9 @@ def test_actions_equal_those_of_the_module(activation, layer_norm):
 def test_a_linear_output_is_not_squashed():
     module = actor()
     module.layers[-1].matrix.data.fill_(10.0)
-    np.testing.assert_allclose(NumpyActor(module).act(observations(3)), expected(module, observations(3)), rtol=1e-5)
+    np.testing.assert_allclose(
+        NumpyActor(module).act(observations(3)), expected(module, observations(3)), rtol=1e-5
+    )
     assert NumpyActor(module).act(observations(3)).max() > 1
 
 
