@@ -9,6 +9,7 @@ the medians are compared, so that a busy neighbour touches all of them alike.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 OBS, ACTION, HIDDEN, BATCH, DELAY = 17, 6, (256, 256), 256, 2
 CHUNK_SECONDS = 0.15
@@ -75,7 +76,7 @@ def interleaved(contenders: dict[str, tuple[int, Callable[[], None]]], seconds: 
 
 
 def chunk_rate(call: Callable[[], None]) -> float:
-    """Calls per second in one chunk; whole delays, so that every chunk holds the same share of actor steps."""
+    """Calls per second in one chunk, of whole delays so that all hold the same share of actor steps."""
     calls, start = 0, time.perf_counter()
     while (elapsed := time.perf_counter() - start) < CHUNK_SECONDS or calls % DELAY:
         call()
@@ -89,7 +90,7 @@ def products(rows: int = BATCH) -> Callable[[], None]:
 
     def layers(inputs: int, outputs: int) -> list[tuple[Any, Any, Any]]:
         sizes = [inputs, *HIDDEN, outputs]
-        shapes = list(zip(sizes[:-1], sizes[1:], strict=True))
+        shapes = list(itertools.pairwise(sizes))
         return [(torch.randn(rows, a), torch.randn(a, b) / a**0.5, torch.randn(rows, b)) for a, b in shapes]
 
     actor, critics = layers(OBS, ACTION), [layers(OBS + ACTION, 1) for _ in range(2)]
@@ -159,7 +160,7 @@ class Networks:
         self.target_actor, self.target_critic = Flat(copy_of(actor)), Flat(copy_of(critic))
         self.actor_adam, self.critic_adam = Adam(self.actor, 3e-4), Adam(self.critic, 3e-4)
         rows = torch.randn(BATCH, 2 * OBS + ACTION + 1, generator=generator)
-        self.obs, self.action, self.next_obs, reward = rows.split([OBS, ACTION, OBS, 1], dim=1)
+        self.obs, self.action, self.next_obs, reward = torch.split(rows, [OBS, ACTION, OBS, 1], dim=1)
         self.reward = reward[:, 0]
         self.terminated, self.discount = torch.zeros(BATCH), torch.full((BATCH,), 0.99)
         self.noise = torch.empty(BATCH, ACTION)
@@ -201,7 +202,10 @@ def autograd_update() -> Callable[[], None]:
     """The same update by autograd on the same modules."""
     import torch
 
+    from twofold.nets import Twin
+
     n, updates = Networks(), 0
+    first = cast(Twin, n.critic.module).first
 
     def target() -> Any:
         with torch.no_grad():
@@ -219,7 +223,7 @@ def autograd_update() -> Callable[[], None]:
         if updates % DELAY == 0:
             n.actor.zero_grad()
             n.critic.module.requires_grad_(False)
-            (-n.critic.module.first(n.obs, n.actor.module(n.obs)).mean()).backward()
+            (-first(n.obs, n.actor.module(n.obs)).mean()).backward()  # type: ignore[no-untyped-call]
             n.critic.module.requires_grad_(True)
             n.actor_adam.step()
             n.track()
@@ -231,9 +235,10 @@ def act_microseconds(calls: int = 2000) -> float:
     """Median time of the numpy actor for one observation."""
     import numpy as np
 
+    from twofold.nets import MLP
     from twofold.nets.acting import NumpyActor
 
-    actor = NumpyActor(Networks().actor.module)
+    actor = NumpyActor(cast(MLP, Networks().actor.module))
     obs = np.random.default_rng(0).standard_normal((1, OBS)).astype(np.float32)
     times = []
     for _ in range(calls):

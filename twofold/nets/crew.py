@@ -39,7 +39,7 @@ def _serve(jobs: SimpleQueue[Job | None], results: SimpleQueue[BaseException | N
     while (job := jobs.get()) is not None:
         try:
             job()
-        except Exception as error:  # noqa: BLE001 - raised again where the jobs were given
+        except Exception as error:
             results.put(error)
         else:
             results.put(None)

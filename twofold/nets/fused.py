@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, cast
@@ -65,7 +66,7 @@ class FusedTD3:
         self._slopes = like.new_zeros(2, batch_size)
         self._actor_values = like.new_zeros(batch_size)
         bounds = [batch_size * worker // self._workers for worker in range(self._workers + 1)]
-        self._rows = [slice(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        self._rows = [slice(a, b) for a, b in itertools.pairwise(bounds)]
         self._shares = [_Share(self, rows, first=not index) for index, rows in enumerate(self._rows)]
 
     def target(
