@@ -3,7 +3,9 @@
     python benchmarks/updates.py [--threads 1 2] [--seconds 20]
 
 One process for each thread count. Products, fused updates and autograd updates alternate in short chunks, and
-the medians are compared, so that a busy neighbour touches all of them alike.
+the medians are compared. With one thread the clock is the thread's CPU time, which a busy neighbour hardly
+touches; with more it is the wall clock, and chunks in which other processes used a CPU are left out as long
+as some remain. `others_cores` and `quiet_chunks` say how far the numbers can be trusted.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import Any, cast
 
 OBS, ACTION, HIDDEN, BATCH, DELAY = 17, 6, (256, 256), 256, 2
 CHUNK_SECONDS = 0.15
+QUIET_CORES = 0.2
 
 
 def measure(threads: int, seconds: float = 20.0) -> dict[str, float]:
@@ -47,7 +50,7 @@ def measure_here(threads: int, seconds: float) -> dict[str, float]:
         contenders["products_by_workers"] = (1, products_by_workers(threads))
         contenders["products"] = (threads, contenders["products"][1])
         contenders["autograd"] = (threads, contenders["autograd"][1])
-    rates = interleaved(contenders, seconds)
+    rates, noise = interleaved(contenders, seconds, time.thread_time if threads == 1 else time.perf_counter)
     limit = max(rate for name, rate in rates.items() if name.startswith("products"))
     torch.set_num_threads(1)
     return {
@@ -57,31 +60,57 @@ def measure_here(threads: int, seconds: float) -> dict[str, float]:
         "fused_share_of_best_products": rates["fused"] / limit,
         "autograd_share_of_products": rates["autograd"] / rates["products"],
         "act_microseconds": act_microseconds(),
+        **noise,
     }
 
 
-def interleaved(contenders: dict[str, tuple[int, Callable[[], None]]], seconds: float) -> dict[str, float]:
-    """Median calls per second of each contender, over chunks taken in turn."""
+def interleaved(
+    contenders: dict[str, tuple[int, Callable[[], None]]], seconds: float, clock: Callable[[], float]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Median calls per second of each contender over chunks taken in turn, and how busy the machine was."""
     import torch
 
-    rates: dict[str, list[float]] = {name: [] for name in contenders}
+    chunks: dict[str, list[tuple[float, float]]] = {name: [] for name in contenders}
     end = time.perf_counter() + seconds
-    while time.perf_counter() < end or not all(len(chunks) >= 3 for chunks in rates.values()):
+    while time.perf_counter() < end or not all(len(taken) >= 3 for taken in chunks.values()):
         for name, (threads, call) in contenders.items():
             torch.set_num_threads(threads)
             for _ in range(2 * DELAY):
                 call()
-            rates[name].append(chunk_rate(call))
-    return {name: statistics.median(chunks) for name, chunks in rates.items()}
+            chunks[name].append(chunk(call, clock))
+    rates = {name: statistics.median(quiet(taken)) for name, taken in chunks.items()}
+    others = [cores for taken in chunks.values() for _, cores in taken]
+    noise = {
+        "others_cores": statistics.median(others),
+        "quiet_chunks": sum(cores < QUIET_CORES for cores in others) / len(others),
+    }
+    return rates, noise
 
 
-def chunk_rate(call: Callable[[], None]) -> float:
-    """Calls per second in one chunk, of whole delays so that all hold the same share of actor steps."""
-    calls, start = 0, time.perf_counter()
-    while (elapsed := time.perf_counter() - start) < CHUNK_SECONDS or calls % DELAY:
+def quiet(taken: list[tuple[float, float]]) -> list[float]:
+    """Rates of the chunks in which nobody else ran; of all chunks when fewer than three were quiet."""
+    undisturbed = [rate for rate, others in taken if others < QUIET_CORES]
+    return undisturbed if len(undisturbed) >= 3 else [rate for rate, _ in taken]
+
+
+def chunk(call: Callable[[], None], clock: Callable[[], float]) -> tuple[float, float]:
+    """Calls per second of one chunk of whole delays, and the cores that other processes used meanwhile."""
+    busy, own, wall = machine_seconds(), time.process_time(), time.perf_counter()
+    calls, start = 0, clock()
+    while (elapsed := clock() - start) < CHUNK_SECONDS or calls % DELAY:
         call()
         calls += 1
-    return calls / elapsed
+    others = machine_seconds() - busy - (time.process_time() - own)
+    return calls / elapsed, others / (time.perf_counter() - wall)
+
+
+def machine_seconds() -> float:
+    """CPU seconds that all processes have used since the machine started (0 if it does not tell)."""
+    if not os.path.exists("/proc/stat"):
+        return 0.0
+    with open("/proc/stat") as file:
+        ticks = [int(word) for word in file.readline().split()[1:9]]
+    return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
 
 
 def products(rows: int = BATCH) -> Callable[[], None]:

@@ -129,11 +129,9 @@ def test_gradients_and_losses_equal_those_of_autograd(hidden, huber, weighted, w
     torch.testing.assert_close(grads, networks.critic.grads)
 
     loss = engine.actor_gradients(batch.obs)
-    grads, critic_grads = networks.actor.grads.clone(), networks.critic.grads.clone()
+    grads = networks.actor.grads.clone()
     torch.testing.assert_close(loss, autograd_actor(networks, batch))
     torch.testing.assert_close(grads, networks.actor.grads)
-    engine.actor_gradients(batch.obs)
-    networks.critic.grads.copy_(critic_grads)
 
 
 def test_the_actor_step_leaves_critic_gradients_and_values_alone():
@@ -185,8 +183,15 @@ def test_target_bootstraps_from_the_smaller_critic_at_the_clamped_action():
     assert engine.target(obs, one, 0.9 * one, 0 * one, noise).item() == pytest.approx(1 + 0.9 * 7)
 
 
+def test_errors_are_values_minus_targets():
+    networks, batch = Networks(), Batch(8, seed=1)
+    engine = networks.engine(8, workers=2)
+    engine.critic_gradients(batch.obs, batch.action, batch.reward)
+    assert torch.equal(engine.errors(), engine.values - batch.reward)
+
+
 def test_another_batch_size_is_served_too():
-    networks, engine = Networks(), None
+    networks = Networks()
     engine = networks.engine(8)
     for size in (8, 3, 20):
         batch = Batch(size, seed=size)
