@@ -84,7 +84,7 @@ class Adam:
 
     def step(self) -> None:
         """Move the values against their gradients."""
-        # The functional form costs 16 us over the bare kernel, `torch.optim.Adam.step` 60 us.
+        # The functional form costs 0.7 % of an update over the bare kernel, `torch.optim.Adam` 2.5 %.
         adam(
             [self.flat.values],
             [self.flat.grads],
