@@ -14,58 +14,75 @@ from gymnasium.envs.box2d.bipedal_walker import BipedalWalkerHeuristics
 
 from twofold.control.walker import FastWalker
 
-Policy = Callable[[np.ndarray], np.ndarray]
+Episode = list[np.ndarray]  # the action of each decision
 
 
-def random_policy() -> Policy:
+def random_actions() -> Callable[[np.ndarray], np.ndarray]:
     """Uniform actions from a fixed seed."""
     rng = np.random.default_rng(0)
     return lambda obs: rng.uniform(-1, 1, 4).astype(np.float32)
 
 
-def walking_policy() -> Policy:
+def walking_actions() -> Callable[[np.ndarray], np.ndarray]:
     """Gymnasium's hand-written gait: it walks until it meets an obstacle."""
     gait = BipedalWalkerHeuristics()
     return lambda obs: gait.step_heuristic(obs).astype(np.float32)
 
 
-def frames_per_second(env: gymnasium.Env, policy: Policy, decisions: int, repeat: int) -> float:
-    """Frames per second of stepping (resets included), each decision held for `repeat` calls of step."""
-    episode, start = 0, time.perf_counter()
-    obs, _ = env.reset(seed=episode)
-    for _ in range(decisions):
-        action = policy(obs)
-        for _ in range(repeat):
-            obs, _, terminated, truncated, _ = env.step(action)
-            if terminated or truncated:
-                episode += 1
-                obs, _ = env.reset(seed=episode)
-                break
-    return decisions / (time.perf_counter() - start)
+def record(hardcore: bool, repeat: int, policy: Callable[[np.ndarray], np.ndarray], frames: int) -> tuple[list[Episode], int]:
+    """Episodes of terrains 0, 1, ... until at least `frames` are played, so that timing leaves the policy out."""
+    env, episodes, played = FastWalker(hardcore, repeat), [], 0
+    while played < frames:
+        obs, _ = env.reset(seed=len(episodes))
+        actions, ended = [], False
+        while not ended:
+            actions.append(policy(obs))
+            obs, _, terminated, truncated, _ = env.step(actions[-1])
+            ended = terminated or truncated
+        episodes.append(actions)
+        played += env.frames
+    return episodes, played
+
+
+def seconds(env: gymnasium.Env, episodes: list[Episode], repeat: int) -> float:
+    """Time of playing the episodes, resets included, with each action given to `step` up to `repeat` times."""
+    start = time.perf_counter()
+    for seed, actions in enumerate(episodes):
+        env.reset(seed=seed)
+        for action in actions:
+            for _ in range(repeat):
+                _, _, terminated, truncated, _ = env.step(action)
+                if terminated or truncated:
+                    break
+    return time.perf_counter() - start
+
+
+def compare(hardcore: bool, repeat: int, episodes: list[Episode], rounds: int) -> tuple[float, float]:
+    """Median seconds of Gymnasium's environment and of ours."""
+    times = []
+    for _ in range(rounds):
+        name = "BipedalWalkerHardcore-v3" if hardcore else "BipedalWalker-v3"
+        theirs = seconds(gymnasium.make(name), episodes, repeat)
+        ours = seconds(FastWalker(hardcore, repeat), episodes, repeat=1)
+        times.append((theirs, ours))
+    theirs, ours = (statistics.median(column) for column in zip(*times, strict=True))
+    return theirs, ours
 
 
 def main() -> None:
-    """Print one line for each terrain, policy and repeat."""
+    """Print one line for each terrain, kind of actions and repeat."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--decisions", type=int, default=600)
+    parser.add_argument("--frames", type=int, default=2000)
     args = parser.parse_args()
-    print("terrain   policy  repeat  gymnasium f/s  FastWalker f/s  ratio")
+    print("terrain   actions  repeat  gymnasium f/s  FastWalker f/s  ratio")
     for hardcore in (True, False):
-        name = "BipedalWalkerHardcore-v3" if hardcore else "BipedalWalker-v3"
-        for policy in (random_policy, walking_policy):
+        for policy in (random_actions, walking_actions):
             for repeat in (1, 2, 3):
-                speeds = [
-                    (
-                        repeat * frames_per_second(gymnasium.make(name), policy(), args.decisions, repeat),
-                        repeat * frames_per_second(FastWalker(hardcore, repeat), policy(), args.decisions, 1),
-                    )
-                    for _ in range(args.rounds)
-                ]
-                theirs, ours = (statistics.median(column) for column in zip(*speeds, strict=True))
-                terrain = "hardcore" if hardcore else "flat"
-                kind = policy.__name__.removesuffix("_policy")
-                print(f"{terrain:9} {kind:7} {repeat:6} {theirs:14.0f} {ours:15.0f} {ours / theirs:6.2f}", flush=True)
+                episodes, frames = record(hardcore, repeat, policy(), args.frames)
+                theirs, ours = compare(hardcore, repeat, episodes, args.rounds)
+                label = f"{'hardcore' if hardcore else 'flat':9} {policy.__name__.removesuffix('_actions'):8}"
+                print(f"{label} {repeat:6} {frames / theirs:14.0f} {frames / ours:15.0f} {theirs / ours:6.2f}", flush=True)
 
 
 if __name__ == "__main__":

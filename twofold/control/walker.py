@@ -7,16 +7,18 @@ that meet only the pieces of terrain in their way, and a short contact listener.
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import Box2D
 import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.box2d import bipedal_walker as original
+from gymnasium.envs.box2d.bipedal_walker import FPS, SCALE, TERRAIN_STEP
 from gymnasium.utils import EzPickle
 
 FRAME_LIMITS = {False: 1600, True: 2000}  # as Gymnasium registers the flat and the hardcore walker
-GOAL = (original.TERRAIN_LENGTH - original.TERRAIN_GRASS) * original.TERRAIN_STEP
+GOAL = (original.TERRAIN_LENGTH - original.TERRAIN_GRASS) * TERRAIN_STEP
 FALL = -100.0
 TORQUE_PRICE = 0.00035 * original.MOTORS_TORQUE
 JOINT_SPEEDS = (original.SPEED_HIP, original.SPEED_KNEE) * 2
@@ -24,11 +26,13 @@ PROGRESS = 0.3  # what counts as not being stuck, in units of the Box2D world
 CLOUD_DRAWS = original.TERRAIN_LENGTH // 20 * 11  # random numbers that Gymnasium spends on clouds
 
 RAYS = 10
-RAY_REACH = [
-    (math.sin(1.5 * i / 10.0) * original.LIDAR_RANGE, math.cos(1.5 * i / 10.0) * original.LIDAR_RANGE)
-    for i in range(RAYS)
+RAY_ANGLES = [1.5 * i / 10.0 for i in range(RAYS)]
+RAY_REACH = [  # to the right, down, and down per unit to the right
+    (math.sin(a) * original.LIDAR_RANGE, math.cos(a) * original.LIDAR_RANGE, 1 / math.tan(a) if a else math.inf)
+    for a in RAY_ANGLES
 ]
 CELLS = original.TERRAIN_LENGTH + 40  # obstacles begun at the end of the terrain reach beyond it
+AT_ORIGIN = Box2D.b2BodyDef()
 SLACK = 1e-3  # far more than float32 rounding of a position, far less than a cell
 
 Obs = np.ndarray
@@ -39,42 +43,67 @@ Drive = tuple[Any, float, float]  # joint, speed, largest torque
 class Lidar:
     """Distances to the terrain along ten rays, as fractions of their range.
 
-    The terrain is filed by cells of one terrain step in x. Rays run to the right, so a ray visits cells in order and
-    stops at the first that begins beyond its nearest hit: the few fixtures it asks decide the same minimum as a search
-    of the whole world, without a Python callback for each fixture met.
+    Every piece of terrain lies on a grid of cells, one terrain step wide, in each of which the ground has a highest point.
+    Rays fall to the right, so a ray skips the cells over which it passes, asks the fixtures of the next, and stops at the
+    first cell that begins beyond its nearest hit. The minimum is that of a search of the whole world, with few questions
+    and no Python callback.
     """
 
-    def __init__(self, terrain: Sequence[Any]) -> None:
-        self._cells: list[list[RayCast]] = [[] for _ in range(CELLS)]
-        for body in terrain:
-            fixture = body.fixtures[0]
-            across = [x for x, _ in fixture.shape.vertices]
-            for cell in range(_cell(min(across) - SLACK), min(_cell(max(across) + SLACK), CELLS - 1) + 1):
-                self._cells[cell].append(fixture.RayCast)
+    def __init__(self, terrain: Sequence[Any], heights: Sequence[float]) -> None:
+        """`terrain`: fixtures in Gymnasium's order, obstacles before the edges that join `heights`."""
+        edges = len(heights) - 1
+        beyond = CELLS - edges
+        self._cells = [[edge.RayCast] for edge in terrain[-edges:]] + [[] for _ in range(beyond)]
+        self._tops = [max(pair) for pair in pairwise(heights)] + [-math.inf] * beyond
+        for obstacle in terrain[:-edges]:
+            self._add_obstacle(obstacle)
         self._ray = Box2D.b2RayCastInput(maxFraction=1.0)
         self._hit = Box2D.b2RayCastOutput()
 
+    def _add_obstacle(self, fixture: Any) -> None:
+        across, heights = zip(*fixture.shape.vertices, strict=True)
+        first, end = (round(x / TERRAIN_STEP) for x in (min(across), max(across)))
+        for cell in range(first, end):
+            self._cells[cell].append(fixture.RayCast)
+            self._tops[cell] = max(self._tops[cell], *heights)
+
     def scan(self, x: float, y: float) -> list[float]:
         """Ten fractions in [0, 1] seen from (x, y), from straight down to nearly straight ahead."""
-        self._ray.p1 = (x, y)
-        start = _cell(x - SLACK)
-        return [self._cast(x, y, start, across, down) for across, down in RAY_REACH]
+        tops, ray, fractions = self._tops, self._ray, []
+        ray.p1 = (x, y)
+        cell = max(0, int((x - SLACK) / TERRAIN_STEP))
+        for across, down, slope in RAY_REACH:
+            # What a ray passes over, the flatter rays after it pass over too.
+            while cell < CELLS and y - slope * ((cell + 1) * TERRAIN_STEP - x) > tops[cell] + SLACK:
+                cell += 1
+            ray.p2 = (x + across, y - down)
+            fractions.append(self._nearest(x, across, cell))
+        return fractions
 
-    def _cast(self, x: float, y: float, start: int, across: float, down: float) -> float:
-        ray, hit, cells = self._ray, self._hit, self._cells
-        ray.p2 = (x + across, y - down)
+    def _nearest(self, x: float, across: float, start: int) -> float:
+        ray, hit = self._ray, self._hit
         nearest = 1.0
         for cell in range(start, CELLS):
-            if cell * original.TERRAIN_STEP > x + nearest * across + SLACK:
+            if cell * TERRAIN_STEP > x + nearest * across + SLACK:
                 break
-            for meets in cells[cell]:
+            for meets in self._cells[cell]:
                 if meets(hit, ray, 0) and hit.fraction < nearest:
                     nearest = hit.fraction
         return nearest
 
 
-def _cell(x: float) -> int:
-    return max(0, int(x / original.TERRAIN_STEP))
+class World(Box2D.b2World):
+    """A Box2D world that makes pieces of terrain quickly and keeps their fixtures."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.terrain: list[Any] = []
+
+    def CreateStaticBody(self, fixtures: Any) -> Any:  # noqa: N802 (Box2D's name)
+        """Like Box2D's, of one fixture at the origin, without building a definition for each body."""
+        body = self.CreateBody(AT_ORIGIN)
+        self.terrain.append(body.CreateFixture(fixtures))
+        return body
 
 
 class Contacts(Box2D.b2ContactListener):
@@ -132,7 +161,7 @@ class FastWalker(original.BipedalWalker):
             self, hardcore, repeat, lidar_history, render_mode,
             fall_penalty=fall_penalty, reward_scale=reward_scale, torque_cost=torque_cost, stuck_after=stuck_after,
         )  # fmt: skip
-        self.metadata = {**original.BipedalWalker.metadata, "render_fps": original.FPS / repeat}
+        self.metadata = {**original.BipedalWalker.metadata, "render_fps": FPS / repeat}
         self.repeat = repeat
         self.lidar_history = lidar_history
         self.fall_reward = FALL if fall_penalty is None else fall_penalty
@@ -149,7 +178,7 @@ class FastWalker(original.BipedalWalker):
         """Start an episode in a new Box2D world, because one that is used again remembers the episodes before."""
         self._lidar = None
         self._destroy()
-        self.world = Box2D.b2World()
+        self.world = World()
         obs, info = super().reset(seed=seed, options=options)
         self.frames = 0
         self._idle_decisions = 0
@@ -177,14 +206,14 @@ class FastWalker(original.BipedalWalker):
     def _first_step(self, drives: list[Drive], costs: list[Any]) -> tuple[Obs, float, bool, bool, dict[str, Any]]:
         """The frame at rest by which Gymnasium's reset makes its observation: one frame whatever `repeat` is."""
         self.world.contactListener = self.world.contactListener_bug_workaround = Contacts(self)
-        self._lidar = Lidar(self.terrain)
+        self._lidar = Lidar(self.world.terrain, self.terrain_y)
         self._scans.clear()
         self._advance(drives, costs)
         return self._observe(), 0.0, False, False, {}
 
     def _drives(self, action: np.ndarray) -> tuple[list[Drive], list[Any]]:
         """What each motor is set to, and what it costs per frame."""
-        effort = np.clip(np.abs(action), 0, 1)
+        effort = np.minimum(np.abs(action), 1)
         torques = (original.MOTORS_TORQUE * effort).tolist()
         signs = np.sign(action).tolist()
         drives = [
@@ -199,9 +228,9 @@ class FastWalker(original.BipedalWalker):
         for joint, speed, torque in drives:  # every frame anew, because setting a motor also keeps it awake
             joint.motorSpeed = speed
             joint.maxMotorTorque = torque
-        self.world.Step(1.0 / original.FPS, 6 * 30, 2 * 30)
+        self.world.Step(1.0 / FPS, 6 * 30, 2 * 30)
         x = self.hull.position.x
-        shaping = 130 * x / original.SCALE - 5.0 * abs(self.hull.angle)
+        shaping = 130 * x / SCALE - 5.0 * abs(self.hull.angle)
         reward = 0.0 if self.prev_shaping is None else shaping - self.prev_shaping
         self.prev_shaping = shaping
         for cost in costs:
@@ -226,9 +255,9 @@ class FastWalker(original.BipedalWalker):
         scan = self._scan(x, y)
         state = [
             hull.angle,
-            2.0 * hull.angularVelocity / original.FPS,
-            0.3 * velocity.x * (original.VIEWPORT_W / original.SCALE) / original.FPS,
-            0.3 * velocity.y * (original.VIEWPORT_H / original.SCALE) / original.FPS,
+            2.0 * hull.angularVelocity / FPS,
+            0.3 * velocity.x * (original.VIEWPORT_W / SCALE) / FPS,
+            0.3 * velocity.y * (original.VIEWPORT_H / SCALE) / FPS,
             left_hip.angle,
             left_hip.speed / original.SPEED_HIP,
             left_knee.angle + 1.0,
@@ -254,9 +283,9 @@ class FastWalker(original.BipedalWalker):
     def render(self) -> np.ndarray | None:
         """Gymnasium's picture of the last frame."""
         x, y = self.hull.position
-        self.scroll = x - original.VIEWPORT_W / original.SCALE / 5
+        self.scroll = x - original.VIEWPORT_W / SCALE / 5
         if self._scans:
-            for ray, fraction, (across, down) in zip(self.lidar, self._scans[-1], RAY_REACH, strict=True):
+            for ray, fraction, (across, down, _) in zip(self.lidar, self._scans[-1], RAY_REACH, strict=True):
                 ray.p1, ray.p2 = (x, y), (x + fraction * across, y - fraction * down)
         return super().render()
 
