@@ -1,6 +1,6 @@
 """Frames per second of FastWalker against Gymnasium's environment: `python benchmarks/walker.py`.
 
-Both run the same number of frames in turns, so that a busy machine slows both; the medians are compared.
+Both play the same episodes in turns, so that a busy machine slows both. Processor time; medians over the rounds, also of the ratio.
 """
 
 import argparse
@@ -29,7 +29,9 @@ def walking_actions() -> Callable[[np.ndarray], np.ndarray]:
     return lambda obs: gait.step_heuristic(obs).astype(np.float32)
 
 
-def record(hardcore: bool, repeat: int, policy: Callable[[np.ndarray], np.ndarray], frames: int) -> tuple[list[Episode], int]:
+def record(
+    hardcore: bool, repeat: int, policy: Callable[[np.ndarray], np.ndarray], frames: int
+) -> tuple[list[Episode], int]:
     """Episodes of terrains 0, 1, ... until at least `frames` are played, so that timing leaves the policy out."""
     env, episodes, played = FastWalker(hardcore, repeat), [], 0
     while played < frames:
@@ -45,8 +47,8 @@ def record(hardcore: bool, repeat: int, policy: Callable[[np.ndarray], np.ndarra
 
 
 def seconds(env: gymnasium.Env, episodes: list[Episode], repeat: int) -> float:
-    """Time of playing the episodes, resets included, with each action given to `step` up to `repeat` times."""
-    start = time.perf_counter()
+    """Processor time of playing the episodes, resets included, with each action given to `step` up to `repeat` times."""
+    start = time.process_time()
     for seed, actions in enumerate(episodes):
         env.reset(seed=seed)
         for action in actions:
@@ -54,19 +56,18 @@ def seconds(env: gymnasium.Env, episodes: list[Episode], repeat: int) -> float:
                 _, _, terminated, truncated, _ = env.step(action)
                 if terminated or truncated:
                     break
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
-def compare(hardcore: bool, repeat: int, episodes: list[Episode], rounds: int) -> tuple[float, float]:
-    """Median seconds of Gymnasium's environment and of ours."""
-    times = []
+def compare(hardcore: bool, repeat: int, episodes: list[Episode], rounds: int) -> tuple[float, float, float]:
+    """Median seconds of Gymnasium's environment, of ours, and median ratio of the two."""
+    name = "BipedalWalkerHardcore-v3" if hardcore else "BipedalWalker-v3"
+    theirs, ours = [], []
     for _ in range(rounds):
-        name = "BipedalWalkerHardcore-v3" if hardcore else "BipedalWalker-v3"
-        theirs = seconds(gymnasium.make(name), episodes, repeat)
-        ours = seconds(FastWalker(hardcore, repeat), episodes, repeat=1)
-        times.append((theirs, ours))
-    theirs, ours = (statistics.median(column) for column in zip(*times, strict=True))
-    return theirs, ours
+        theirs.append(seconds(gymnasium.make(name), episodes, repeat))
+        ours.append(seconds(FastWalker(hardcore, repeat), episodes, repeat=1))
+    ratios = [their / our for their, our in zip(theirs, ours, strict=True)]
+    return statistics.median(theirs), statistics.median(ours), statistics.median(ratios)
 
 
 def main() -> None:
@@ -80,9 +81,12 @@ def main() -> None:
         for policy in (random_actions, walking_actions):
             for repeat in (1, 2, 3):
                 episodes, frames = record(hardcore, repeat, policy(), args.frames)
-                theirs, ours = compare(hardcore, repeat, episodes, args.rounds)
+                theirs, ours, ratio = compare(hardcore, repeat, episodes, args.rounds)
                 label = f"{'hardcore' if hardcore else 'flat':9} {policy.__name__.removesuffix('_actions'):8}"
-                print(f"{label} {repeat:6} {frames / theirs:14.0f} {frames / ours:15.0f} {theirs / ours:6.2f}", flush=True)
+                print(
+                    f"{label} {repeat:6} {frames / theirs:14.0f} {frames / ours:15.0f} {ratio:6.2f}",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

@@ -28,7 +28,11 @@ CLOUD_DRAWS = original.TERRAIN_LENGTH // 20 * 11  # random numbers that Gymnasiu
 RAYS = 10
 RAY_ANGLES = [1.5 * i / 10.0 for i in range(RAYS)]
 RAY_REACH = [  # to the right, down, and down per unit to the right
-    (math.sin(a) * original.LIDAR_RANGE, math.cos(a) * original.LIDAR_RANGE, 1 / math.tan(a) if a else math.inf)
+    (
+        math.sin(a) * original.LIDAR_RANGE,
+        math.cos(a) * original.LIDAR_RANGE,
+        1 / math.tan(a) if a else math.inf,
+    )
     for a in RAY_ANGLES
 ]
 CELLS = original.TERRAIN_LENGTH + 40  # obstacles begun at the end of the terrain reach beyond it
@@ -99,7 +103,7 @@ class World(Box2D.b2World):
         super().__init__()
         self.terrain: list[Any] = []
 
-    def CreateStaticBody(self, fixtures: Any) -> Any:  # noqa: N802 (Box2D's name)
+    def CreateStaticBody(self, fixtures: Any) -> Any:
         """Like Box2D's, of one fixture at the origin, without building a definition for each body."""
         body = self.CreateBody(AT_ORIGIN)
         self.terrain.append(body.CreateFixture(fixtures))
@@ -117,14 +121,14 @@ class Contacts(Box2D.b2ContactListener):
         for number, body in enumerate((walker.hull, walker.legs[1], walker.legs[3])):
             body.fixtures[0].userData = number
 
-    def BeginContact(self, contact: Any) -> None:  # noqa: N802 (Box2D's name)
+    def BeginContact(self, contact: Any) -> None:
         part = _part(contact)
         if part == 0:
             self._walker.game_over = True
         elif part is not None:
             self._feet[part].ground_contact = True
 
-    def EndContact(self, contact: Any) -> None:  # noqa: N802 (Box2D's name)
+    def EndContact(self, contact: Any) -> None:
         part = _part(contact)
         if part:
             self._feet[part].ground_contact = False
@@ -147,7 +151,9 @@ class FastWalker(original.BipedalWalker):
         self,
         hardcore: bool,
         repeat: int = 1,  # frames that an action is held
-        lidar_history: tuple[int, ...] = (),  # also observe the lidar of so many decisions ago (at first: the first one)
+        lidar_history: tuple[
+            int, ...
+        ] = (),  # also observe the lidar of so many decisions ago (at first: the first one)
         render_mode: str | None = None,
         *,
         fall_penalty: float | None = None,  # the reward of the frame in which it falls, instead of -100
@@ -174,7 +180,9 @@ class FastWalker(original.BipedalWalker):
         self._scans: deque[list[float]] = deque(maxlen=max(lidar_history, default=0) + 1)
         self.observation_space = _with_lidar_history(self.observation_space, len(lidar_history))
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Obs, dict[str, Any]]:
         """Start an episode in a new Box2D world, because one that is used again remembers the episodes before."""
         self._lidar = None
         self._destroy()
@@ -203,7 +211,9 @@ class FastWalker(original.BipedalWalker):
         truncated = truncated or self._is_stuck()
         return self._observe(), self.reward_scale * shaped, terminated, truncated, {"raw_reward": raw}
 
-    def _first_step(self, drives: list[Drive], costs: list[Any]) -> tuple[Obs, float, bool, bool, dict[str, Any]]:
+    def _first_step(
+        self, drives: list[Drive], costs: list[Any]
+    ) -> tuple[Obs, float, bool, bool, dict[str, Any]]:
         """The frame at rest by which Gymnasium's reset makes its observation: one frame whatever `repeat` is."""
         self.world.contactListener = self.world.contactListener_bug_workaround = Contacts(self)
         self._lidar = Lidar(self.world.terrain, self.terrain_y)
