@@ -30,11 +30,6 @@ def walking_policy(seed: int, dtype: type = np.float32) -> Policy:
     return lambda obs: (gait.step_heuristic(obs) + rng.normal(0, 0.02, 4)).astype(dtype)
 
 
-def idle_policy(obs: np.ndarray) -> np.ndarray:
-    """Stands still."""
-    return np.zeros(4, np.float32)
-
-
 def held(env: gymnasium.Env, action: np.ndarray, repeat: int) -> tuple[np.ndarray, float, bool, bool]:
     """Step up to `repeat` times with one action, stopping when the episode ends."""
     total = 0.0
@@ -134,21 +129,34 @@ def test_an_episode_is_a_function_of_seed_and_actions_whatever_was_played_before
 @pytest.mark.parametrize(("hardcore", "limit"), [(False, 1600), (True, 2000)])
 def test_time_limit_counts_frames_and_truncates(hardcore, limit):
     fast = FastWalker(hardcore, 3)
-    steps = play(fast, 0, idle_policy)
+    fast.reset(seed=0)
+    fast.frames = limit - 4
+    assert fast.step(np.zeros(4, np.float32))[2:4] == (False, False)
+    assert fast.step(np.zeros(4, np.float32))[2:4] == (False, True)
     assert fast.frames == limit
-    assert len(steps) - 1 == math.ceil(limit / 3)
-    assert steps[-1][2:] == (False, True)
+
+
+def carry(walker: FastWalker, right: float, up: float) -> None:
+    """Move the whole walker."""
+    for body in (walker.hull, *walker.legs):
+        body.position = (body.position.x + right, body.position.y + up)
+    walker.prev_shaping += 130 * right / 30
 
 
 def test_arriving_terminates_with_an_ordinary_reward():
     fast = FastWalker(False)
     fast.reset(seed=0)
-    for body in (fast.hull, *fast.legs):  # carried to the end of the course
-        body.position = (body.position.x + 84.0, body.position.y + 1.0)
-    fast.prev_shaping = 130 * fast.hull.position.x / 30
+    carry(fast, right=84.5, up=3.0)
     _, reward, terminated, truncated, _ = fast.step(np.zeros(4, np.float32))
     assert (terminated, truncated) == (True, False)
     assert abs(reward) < 5
+
+
+def test_leaving_the_course_to_the_left_is_a_fall():
+    fast = FastWalker(False)
+    fast.reset(seed=0)
+    carry(fast, right=-5.0, up=3.0)
+    assert fast.step(np.zeros(4, np.float32))[1:4] == (-100.0, True, False)
 
 
 def falling_episode(**options: Any) -> tuple[list[float], list[float]]:
@@ -187,19 +195,20 @@ def test_torque_cost_multiplies_the_price_of_torque_in_every_frame():
 
 
 def test_a_stuck_walker_is_truncated_after_so_many_decisions():
-    steps = play(FastWalker(True, 2, stuck_after=40), 0, idle_policy)
-    assert len(steps) - 1 == 40
+    steps = play(FastWalker(True, 2, stuck_after=20), 0, lambda obs: np.zeros(4, np.float32))
+    assert len(steps) - 1 == 20
     assert steps[-1][2:] == (False, True)
 
 
 def test_progress_sets_back_the_count_of_stuck_decisions():
-    fast = FastWalker(False, stuck_after=30)
+    fast = FastWalker(False, stuck_after=20)
     fast.reset(seed=0)
-    for decision in range(1, 100):
-        if decision % 20 == 0:
-            for body in (fast.hull, *fast.legs):
-                body.position = (body.position.x + 0.5, body.position.y)
-        assert not fast.step(np.zeros(4, np.float32))[3]
+    truncated = []
+    for decision in range(1, 36):
+        if decision == 15:
+            carry(fast, right=0.5, up=0.0)
+        truncated.append(fast.step(np.zeros(4, np.float32))[3])
+    assert truncated.index(True) == 15 + 20 - 1
 
 
 def test_lidar_history_holds_the_scans_of_earlier_decisions_and_at_first_the_first():

@@ -4,99 +4,33 @@ What makes it faster: action repeat inside the environment with the lidar cast o
 that meet only the pieces of terrain in their way, and a short contact listener. Terrain, bodies and pictures are Gymnasium's.
 """
 
-import math
 from collections import deque
-from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any
 
-import Box2D
+import Box2D  # type: ignore[import-untyped]
 import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.box2d import bipedal_walker as original
-from gymnasium.envs.box2d.bipedal_walker import FPS, SCALE, TERRAIN_STEP
+from gymnasium.envs.box2d.bipedal_walker import FPS, SCALE
 from gymnasium.utils import EzPickle
 
+from .lidar import RAY_REACH, RAYS, Lidar
+
 FRAME_LIMITS = {False: 1600, True: 2000}  # as Gymnasium registers the flat and the hardcore walker
-GOAL = (original.TERRAIN_LENGTH - original.TERRAIN_GRASS) * TERRAIN_STEP
+GOAL = (original.TERRAIN_LENGTH - original.TERRAIN_GRASS) * original.TERRAIN_STEP
 FALL = -100.0
 TORQUE_PRICE = 0.00035 * original.MOTORS_TORQUE
 JOINT_SPEEDS = (original.SPEED_HIP, original.SPEED_KNEE) * 2
 PROGRESS = 0.3  # what counts as not being stuck, in units of the Box2D world
 CLOUD_DRAWS = original.TERRAIN_LENGTH // 20 * 11  # random numbers that Gymnasium spends on clouds
 
-RAYS = 10
-RAY_ANGLES = [1.5 * i / 10.0 for i in range(RAYS)]
-RAY_REACH = [  # to the right, down, and down per unit to the right
-    (
-        math.sin(a) * original.LIDAR_RANGE,
-        math.cos(a) * original.LIDAR_RANGE,
-        1 / math.tan(a) if a else math.inf,
-    )
-    for a in RAY_ANGLES
-]
-CELLS = original.TERRAIN_LENGTH + 40  # obstacles begun at the end of the terrain reach beyond it
 AT_ORIGIN = Box2D.b2BodyDef()
-SLACK = 1e-3  # far more than float32 rounding of a position, far less than a cell
 
 Obs = np.ndarray
-RayCast = Callable[[Any, Any, int], bool]
 Drive = tuple[Any, float, float]  # joint, speed, largest torque
 
 
-class Lidar:
-    """Distances to the terrain along ten rays, as fractions of their range.
-
-    Every piece of terrain lies on a grid of cells, one terrain step wide, in each of which the ground has a highest point.
-    Rays fall to the right, so a ray skips the cells over which it passes, asks the fixtures of the next, and stops at the
-    first cell that begins beyond its nearest hit. The minimum is that of a search of the whole world, with few questions
-    and no Python callback.
-    """
-
-    def __init__(self, terrain: Sequence[Any], heights: Sequence[float]) -> None:
-        """`terrain`: fixtures in Gymnasium's order, obstacles before the edges that join `heights`."""
-        edges = len(heights) - 1
-        beyond = CELLS - edges
-        self._cells = [[edge.RayCast] for edge in terrain[-edges:]] + [[] for _ in range(beyond)]
-        self._tops = [max(pair) for pair in pairwise(heights)] + [-math.inf] * beyond
-        for obstacle in terrain[:-edges]:
-            self._add_obstacle(obstacle)
-        self._ray = Box2D.b2RayCastInput(maxFraction=1.0)
-        self._hit = Box2D.b2RayCastOutput()
-
-    def _add_obstacle(self, fixture: Any) -> None:
-        across, heights = zip(*fixture.shape.vertices, strict=True)
-        first, end = (round(x / TERRAIN_STEP) for x in (min(across), max(across)))
-        for cell in range(first, end):
-            self._cells[cell].append(fixture.RayCast)
-            self._tops[cell] = max(self._tops[cell], *heights)
-
-    def scan(self, x: float, y: float) -> list[float]:
-        """Ten fractions in [0, 1] seen from (x, y), from straight down to nearly straight ahead."""
-        tops, ray, fractions = self._tops, self._ray, []
-        ray.p1 = (x, y)
-        cell = max(0, int((x - SLACK) / TERRAIN_STEP))
-        for across, down, slope in RAY_REACH:
-            # What a ray passes over, the flatter rays after it pass over too.
-            while cell < CELLS and y - slope * ((cell + 1) * TERRAIN_STEP - x) > tops[cell] + SLACK:
-                cell += 1
-            ray.p2 = (x + across, y - down)
-            fractions.append(self._nearest(x, across, cell))
-        return fractions
-
-    def _nearest(self, x: float, across: float, start: int) -> float:
-        ray, hit = self._ray, self._hit
-        nearest = 1.0
-        for cell in range(start, CELLS):
-            if cell * TERRAIN_STEP > x + nearest * across + SLACK:
-                break
-            for meets in self._cells[cell]:
-                if meets(hit, ray, 0) and hit.fraction < nearest:
-                    nearest = hit.fraction
-        return nearest
-
-
-class World(Box2D.b2World):
+class World(Box2D.b2World):  # type: ignore[misc]
     """A Box2D world that makes pieces of terrain quickly and keeps their fixtures."""
 
     def __init__(self) -> None:
@@ -110,7 +44,7 @@ class World(Box2D.b2World):
         return body
 
 
-class Contacts(Box2D.b2ContactListener):
+class Contacts(Box2D.b2ContactListener):  # type: ignore[misc]
     """Notes a hull that touches the ground, and which feet do."""
 
     def __init__(self, walker: "FastWalker") -> None:
@@ -135,8 +69,10 @@ class Contacts(Box2D.b2ContactListener):
 
 
 def _part(contact: Any) -> int | None:
-    part = contact.fixtureB.userData
-    return contact.fixtureA.userData if part is None else part
+    part: int | None = contact.fixtureB.userData
+    if part is None:
+        part = contact.fixtureA.userData
+    return part
 
 
 class FastWalker(original.BipedalWalker):
@@ -147,13 +83,15 @@ class FastWalker(original.BipedalWalker):
     With the defaults of everything from `fall_penalty` on, the reward is Gymnasium's: evaluate with those.
     """
 
+    hull: Any
+
     def __init__(
         self,
         hardcore: bool,
         repeat: int = 1,  # frames that an action is held
         lidar_history: tuple[
             int, ...
-        ] = (),  # also observe the lidar of so many decisions ago (at first: the first one)
+        ] = (),  # also observe the lidar of so many decisions ago; at first the first
         render_mode: str | None = None,
         *,
         fall_penalty: float | None = None,  # the reward of the frame in which it falls, instead of -100
@@ -169,7 +107,7 @@ class FastWalker(original.BipedalWalker):
         )  # fmt: skip
         self.metadata = {**original.BipedalWalker.metadata, "render_fps": FPS / repeat}
         self.repeat = repeat
-        self.lidar_history = lidar_history
+        self.lidar_history = tuple(lidar_history)
         self.fall_reward = FALL if fall_penalty is None else fall_penalty
         self.reward_scale = reward_scale
         self.extra_torque_cost = torque_cost - 1.0
@@ -185,7 +123,8 @@ class FastWalker(original.BipedalWalker):
     ) -> tuple[Obs, dict[str, Any]]:
         """Start an episode in a new Box2D world, because one that is used again remembers the episodes before."""
         self._lidar = None
-        self._destroy()
+        self._scans.clear()
+        self._destroy()  # type: ignore[no-untyped-call]
         self.world = World()
         obs, info = super().reset(seed=seed, options=options)
         self.frames = 0
@@ -208,7 +147,7 @@ class FastWalker(original.BipedalWalker):
             terminated, truncated = fell or arrived, self.frames >= self.frame_limit
             if terminated or truncated:
                 break
-        truncated = truncated or self._is_stuck()
+        truncated = truncated or (not terminated and self._is_stuck())
         return self._observe(), self.reward_scale * shaped, terminated, truncated, {"raw_reward": raw}
 
     def _first_step(
@@ -217,7 +156,6 @@ class FastWalker(original.BipedalWalker):
         """The frame at rest by which Gymnasium's reset makes its observation: one frame whatever `repeat` is."""
         self.world.contactListener = self.world.contactListener_bug_workaround = Contacts(self)
         self._lidar = Lidar(self.world.terrain, self.terrain_y)
-        self._scans.clear()
         self._advance(drives, costs)
         return self._observe(), 0.0, False, False, {}
 
@@ -259,10 +197,12 @@ class FastWalker(original.BipedalWalker):
         return 0 < self.stuck_after <= self._idle_decisions
 
     def _observe(self) -> Obs:
+        assert self._lidar is not None, "call reset before step"
         hull, (left_hip, left_knee, right_hip, right_knee) = self.hull, self.joints
         x, y = hull.position
         velocity = hull.linearVelocity
-        scan = self._scan(x, y)
+        scan = self._lidar.scan(x, y)
+        self._scans.append(scan)
         state = [
             hull.angle,
             2.0 * hull.angularVelocity / FPS,
@@ -284,26 +224,21 @@ class FastWalker(original.BipedalWalker):
             state += self._scans[-1 - min(decisions_ago, len(self._scans) - 1)]
         return np.array(state, dtype=np.float32)
 
-    def _scan(self, x: float, y: float) -> list[float]:
-        assert self._lidar is not None
-        scan = self._lidar.scan(x, y)
-        self._scans.append(scan)
-        return scan
-
     def render(self) -> np.ndarray | None:
         """Gymnasium's picture of the last frame."""
-        x, y = self.hull.position
+        x, y = hull = self.hull.position
         self.scroll = x - original.VIEWPORT_W / SCALE / 5
         if self._scans:
             for ray, fraction, (across, down, _) in zip(self.lidar, self._scans[-1], RAY_REACH, strict=True):
-                ray.p1, ray.p2 = (x, y), (x + fraction * across, y - fraction * down)
-        return super().render()
+                ray.p1, ray.p2 = hull, (1 - fraction) * hull + fraction * Box2D.b2Vec2(x + across, y - down)
+        picture: np.ndarray | None = super().render()  # type: ignore[no-untyped-call]
+        return picture
 
     def _generate_clouds(self) -> None:
         if self.render_mode is None:
             self.np_random.random(CLOUD_DRAWS)  # the hull's first push comes after these in the stream
         else:
-            super()._generate_clouds()
+            super()._generate_clouds()  # type: ignore[no-untyped-call]
 
 
 def _check_arguments(repeat: int, lidar_history: tuple[int, ...], stuck_after: int) -> None:
@@ -315,7 +250,7 @@ def _check_arguments(repeat: int, lidar_history: tuple[int, ...], stuck_after: i
         raise ValueError(f"stuck_after must be at least 0, got {stuck_after}")
 
 
-def _with_lidar_history(space: spaces.Box, scans: int) -> spaces.Box:
+def _with_lidar_history(space: Any, scans: int) -> spaces.Box:
     low = np.concatenate([space.low, np.tile(space.low[-RAYS:], scans)])
     high = np.concatenate([space.high, np.tile(space.high[-RAYS:], scans)])
     return spaces.Box(low, high)
