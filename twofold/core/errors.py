@@ -1,0 +1,30 @@
+"""Errors that a user can mend: the command line shows their message without a traceback."""
+
+from __future__ import annotations
+
+
+class UserError(Exception):
+    """Something the user can mend; the message says what is wrong, where, and what to do."""
+
+
+class ConfigError(UserError):
+    """A setting that is unknown, misspelt, of the wrong type or out of range."""
+
+
+class CheckpointError(UserError):
+    """A checkpoint or policy file that is missing, damaged, hostile or of another format."""
+
+
+class WorldError(UserError):
+    """A world that cannot be made, breaks its contract, or keeps failing."""
+
+
+class NonFiniteError(UserError):
+    """A NaN or an infinity in an observation, reward, action, loss or gradient."""
+
+
+class MissingPackage(UserError):
+    """An optional package that the chosen part needs."""
+
+    def __init__(self, package: str, extra: str, why: str) -> None:
+        super().__init__(f"{why} needs the package '{package}': pip install 'twofold[{extra}]'")

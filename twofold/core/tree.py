@@ -1,0 +1,77 @@
+"""Map, stack and index over nested dicts and dataclasses of arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+
+def _children(tree: Any) -> dict[str, Any] | None:
+    """The named parts of a dict or dataclass; None for a leaf."""
+    if isinstance(tree, dict):
+        return tree
+    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        return {field.name: getattr(tree, field.name) for field in dataclasses.fields(tree)}
+    return None
+
+
+def _rebuild(like: Any, children: dict[str, Any]) -> Any:
+    return children if isinstance(like, dict) else dataclasses.replace(like, **children)
+
+
+def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
+    """A tree of the same shape with `function` applied to corresponding leaves; None leaves stay None."""
+    if tree is None:
+        return None
+    children = _children(tree)
+    if children is None:
+        return function(tree, *rest)
+    others = [_children(other) or {} for other in rest]
+    return _rebuild(tree, {k: map(function, v, *(o[k] for o in others)) for k, v in children.items()})
+
+
+def items(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every leaf with its dotted path, in definition order; None leaves are left out."""
+    children = _children(tree)
+    if children is None:
+        if tree is not None:
+            yield prefix, tree
+        return
+    for key, child in children.items():
+        yield from items(child, f"{prefix}.{key}" if prefix else str(key))
+
+
+def leaves(tree: Any) -> list[Any]:
+    """Every leaf, in definition order."""
+    return [leaf for _, leaf in items(tree)]
+
+
+def index(tree: Any, at: Any) -> Any:
+    """The tree with every leaf indexed by `at` along its first axes."""
+    return map(lambda leaf: leaf[at], tree)
+
+
+def stack(trees: Sequence[Any]) -> Any:
+    """One tree whose leaves have a new first axis."""
+    return map(lambda *leaves: np.stack(leaves), trees[0], *trees[1:])
+
+
+def concatenate(trees: Sequence[Any]) -> Any:
+    """One tree whose leaves are joined along their first axis."""
+    return map(lambda *leaves: np.concatenate(leaves), trees[0], *trees[1:])
+
+
+def copy(tree: Any) -> Any:
+    """The tree with every array copied."""
+    return map(np.array, tree)
+
+
+def equal(one: Any, other: Any) -> bool:
+    """True if both trees have the same paths and bit-equal leaves."""
+    ours, theirs = dict(items(one)), dict(items(other))
+    return ours.keys() == theirs.keys() and all(
+        np.asarray(ours[k]).tobytes() == np.asarray(theirs[k]).tobytes() for k in ours
+    )
