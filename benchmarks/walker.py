@@ -33,7 +33,8 @@ def record(
     hardcore: bool, repeat: int, policy: Callable[[np.ndarray], np.ndarray], frames: int
 ) -> tuple[list[Episode], int]:
     """Episodes of terrains 0, 1, ... until at least `frames` are played, so that timing leaves the policy out."""
-    env, episodes, played = FastWalker(hardcore, repeat), [], 0
+    env, played = FastWalker(hardcore, repeat), 0
+    episodes: list[Episode] = []
     while played < frames:
         obs, _ = env.reset(seed=len(episodes))
         actions, ended = [], False

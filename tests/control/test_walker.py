@@ -9,7 +9,7 @@ import Box2D
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.envs.box2d.bipedal_walker import LIDAR_RANGE, BipedalWalkerHeuristics
+from gymnasium.envs.box2d.bipedal_walker import LIDAR_RANGE, BipedalWalker, BipedalWalkerHeuristics
 from gymnasium.utils.env_checker import check_env
 
 from twofold.control.walker import FastWalker
@@ -77,6 +77,31 @@ def test_repeat_equals_stepping_gymnasium_so_many_times(repeat, policy):
         assert_same_episode(play(fast, seed, policy(seed)), expected)
 
 
+def carry(walker: BipedalWalker, right: float, up: float) -> None:
+    """Move the whole walker."""
+    for body in (walker.hull, *walker.legs):
+        body.position = (body.position.x + right, body.position.y + up)
+    walker.prev_shaping += 130 * right / 30
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_frames_among_the_obstacles_equal_gymnasiums(seed):
+    rng, policy = np.random.default_rng(seed), random_policy(seed)
+    fast = FastWalker(True)
+    for right in rng.uniform(5, 80, 4):
+        theirs = gymnasium.make(NAMES[True])
+        for env in (fast, theirs):
+            env.reset(seed=seed)
+            walker = env.unwrapped
+            carry(walker, right, up=max(walker.terrain_y) - walker.terrain_y[0])
+        for _ in range(150):
+            action = policy(np.zeros(24))
+            step, their_step = held(fast, action, repeat=1), held(theirs, action, repeat=1)
+            assert_same_episode([step], [their_step])
+            if step[2]:
+                break
+
+
 def test_reset_without_seed_continues_gymnasiums_stream():
     fast, theirs = FastWalker(True), gymnasium.make(NAMES[True]).unwrapped
     for seed in (5, None, None):
@@ -134,13 +159,6 @@ def test_time_limit_counts_frames_and_truncates(hardcore, limit):
     assert fast.step(np.zeros(4, np.float32))[2:4] == (False, False)
     assert fast.step(np.zeros(4, np.float32))[2:4] == (False, True)
     assert fast.frames == limit
-
-
-def carry(walker: FastWalker, right: float, up: float) -> None:
-    """Move the whole walker."""
-    for body in (walker.hull, *walker.legs):
-        body.position = (body.position.x + right, body.position.y + up)
-    walker.prev_shaping += 130 * right / 30
 
 
 def test_arriving_terminates_with_an_ordinary_reward():
