@@ -14,7 +14,7 @@ from gymnasium.envs.box2d import bipedal_walker as original
 from gymnasium.envs.box2d.bipedal_walker import FPS, SCALE
 from gymnasium.utils import EzPickle
 
-from .lidar import RAY_REACH, RAYS, Lidar
+from twofold.control.lidar import RAY_REACH, RAYS, Lidar
 
 FRAME_LIMITS = {False: 1600, True: 2000}  # as Gymnasium registers the flat and the hardcore walker
 GOAL = (original.TERRAIN_LENGTH - original.TERRAIN_GRASS) * original.TERRAIN_STEP
