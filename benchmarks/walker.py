@@ -47,10 +47,10 @@ def record(
     return episodes, played
 
 
-def seconds(env: gymnasium.Env, episodes: list[Episode], repeat: int) -> float:
+def seconds(envs: list[gymnasium.Env], episodes: list[Episode], repeat: int) -> float:
     """Processor time of playing the episodes, resets included, with each action given to `step` up to `repeat` times."""
     start = time.process_time()
-    for seed, actions in enumerate(episodes):
+    for seed, (env, actions) in enumerate(zip(envs, episodes, strict=True)):
         env.reset(seed=seed)
         for action in actions:
             for _ in range(repeat):
@@ -63,10 +63,12 @@ def seconds(env: gymnasium.Env, episodes: list[Episode], repeat: int) -> float:
 def compare(hardcore: bool, repeat: int, episodes: list[Episode], rounds: int) -> tuple[float, float, float]:
     """Median seconds of Gymnasium's environment, of ours, and median ratio of the two."""
     name = "BipedalWalkerHardcore-v3" if hardcore else "BipedalWalker-v3"
+    fast = FastWalker(hardcore, repeat)
     theirs, ours = [], []
     for _ in range(rounds):
-        theirs.append(seconds(gymnasium.make(name), episodes, repeat))
-        ours.append(seconds(FastWalker(hardcore, repeat), episodes, repeat=1))
+        # A new instance for each episode, or Gymnasium's would not play the episodes that were recorded.
+        theirs.append(seconds([gymnasium.make(name) for _ in episodes], episodes, repeat))
+        ours.append(seconds([fast] * len(episodes), episodes, repeat=1))
     ratios = [their / our for their, our in zip(theirs, ours, strict=True)]
     return statistics.median(theirs), statistics.median(ours), statistics.median(ratios)
 
