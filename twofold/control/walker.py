@@ -1,9 +1,10 @@
-"""BipedalWalker and BipedalWalkerHardcore, equal to Gymnasium's to the last bit and more than twice as fast.
+"""BipedalWalker and BipedalWalkerHardcore, equal to Gymnasium's to the last bit and about twice as fast.
 
 What makes it faster: action repeat inside the environment with the lidar cast only on the frame that is observed, rays
 that meet only the pieces of terrain in their way, and a short contact listener. Terrain, bodies and pictures are Gymnasium's.
 """
 
+import operator
 from collections import deque
 from typing import Any
 
@@ -46,6 +47,9 @@ class World(Box2D.b2World):  # type: ignore[misc]
 
 class Contacts(Box2D.b2ContactListener):  # type: ignore[misc]
     """Notes a hull that touches the ground, and which feet do."""
+
+    # Box2D calls these for every contact in every frame: a C function costs less than the inherited Python ones.
+    PreSolve = PostSolve = staticmethod(operator.is_)
 
     def __init__(self, walker: "FastWalker") -> None:
         super().__init__()
@@ -162,8 +166,7 @@ class FastWalker(original.BipedalWalker):
     def _drives(self, action: np.ndarray) -> tuple[list[Drive], list[Any]]:
         """What each motor is set to, and what it costs per frame."""
         effort = np.minimum(np.abs(action), 1)
-        torques = (original.MOTORS_TORQUE * effort).tolist()
-        signs = np.sign(action).tolist()
+        signs, torques = np.sign(action).tolist(), (original.MOTORS_TORQUE * effort).tolist()
         drives = [
             (joint, speed * sign, torque)
             for joint, speed, sign, torque in zip(self.joints, JOINT_SPEEDS, signs, torques, strict=True)
