@@ -1,6 +1,7 @@
 """Frames per second of FastWalker against Gymnasium's environment: `python benchmarks/walker.py`.
 
-Both play the same episodes in turns, so that a busy machine slows both. Processor time; medians over the rounds, also of the ratio.
+Both play the same episodes in turns, so that a busy machine slows both. Processor time; medians over
+the rounds, also of the ratio.
 """
 
 import argparse
@@ -32,7 +33,7 @@ def walking_actions() -> Callable[[np.ndarray], np.ndarray]:
 def record(
     hardcore: bool, repeat: int, policy: Callable[[np.ndarray], np.ndarray], frames: int
 ) -> tuple[list[Episode], int]:
-    """Episodes of terrains 0, 1, ... until at least `frames` are played, so that timing leaves the policy out."""
+    """Episodes of terrains 0, 1, ... of at least `frames` in all, so that timing leaves the policy out."""
     env, played = FastWalker(hardcore, repeat), 0
     episodes: list[Episode] = []
     while played < frames:
@@ -48,7 +49,7 @@ def record(
 
 
 def seconds(envs: list[gymnasium.Env], episodes: list[Episode], repeat: int) -> float:
-    """Processor time of playing the episodes, resets included, with each action given to `step` up to `repeat` times."""
+    """Processor time of the episodes, resets included, each action given to `step` up to `repeat` times."""
     start = time.process_time()
     for seed, (env, actions) in enumerate(zip(envs, episodes, strict=True)):
         env.reset(seed=seed)

@@ -1,14 +1,15 @@
 """BipedalWalker and BipedalWalkerHardcore, equal to Gymnasium's to the last bit and about twice as fast.
 
-What makes it faster: action repeat inside the environment with the lidar cast only on the frame that is observed, rays
-that meet only the pieces of terrain in their way, and a short contact listener. Terrain, bodies and pictures are Gymnasium's.
+What makes it faster: action repeat inside the environment with the lidar cast only on the frame that is
+observed, rays that meet only the terrain in their way, and a short contact listener. Terrain, bodies and
+pictures are Gymnasium's.
 """
 
 import operator
 from collections import deque
 from typing import Any
 
-import Box2D  # type: ignore[import-untyped]
+import Box2D
 import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.box2d import bipedal_walker as original
@@ -48,7 +49,7 @@ class World(Box2D.b2World):  # type: ignore[misc]
 class Contacts(Box2D.b2ContactListener):  # type: ignore[misc]
     """Notes a hull that touches the ground, and which feet do."""
 
-    # Box2D calls these for every contact in every frame: a C function costs less than the inherited Python ones.
+    # Box2D calls these for every contact in every frame: a C function costs less than those inherited.
     PreSolve = PostSolve = staticmethod(operator.is_)
 
     def __init__(self, walker: "FastWalker") -> None:
@@ -80,10 +81,11 @@ def _part(contact: Any) -> int | None:
 
 
 class FastWalker(original.BipedalWalker):
-    """BipedalWalker with action repeat, a fresh Box2D world for each episode, and rewards that can be shaped for training.
+    """BipedalWalker with action repeat, a fresh Box2D world for each episode, and rewards shaped for training.
 
-    An episode is a function of the seed and the actions alone. Observations, raw rewards and ends equal those of a new
-    Gymnasium environment stepped `repeat` times with the same action. The frame limit truncates; it never terminates.
+    An episode is a function of the seed and the actions alone. Observations, raw rewards and ends equal those of
+    a new Gymnasium environment stepped `repeat` times with the same action. The frame limit truncates; it never
+    terminates.
     With the defaults of everything from `fall_penalty` on, the reward is Gymnasium's: evaluate with those.
     """
 
@@ -107,7 +109,8 @@ class FastWalker(original.BipedalWalker):
         super().__init__(render_mode, hardcore)
         EzPickle.__init__(
             self, hardcore, repeat, lidar_history, render_mode,
-            fall_penalty=fall_penalty, reward_scale=reward_scale, torque_cost=torque_cost, stuck_after=stuck_after,
+            fall_penalty=fall_penalty, reward_scale=reward_scale,
+            torque_cost=torque_cost, stuck_after=stuck_after,
         )  # fmt: skip
         self.metadata = {**original.BipedalWalker.metadata, "render_fps": FPS / repeat}
         self.repeat = repeat
@@ -125,7 +128,7 @@ class FastWalker(original.BipedalWalker):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Obs, dict[str, Any]]:
-        """Start an episode in a new Box2D world, because one that is used again remembers the episodes before."""
+        """Start an episode in a new Box2D world, because a used one remembers the episodes before."""
         self._lidar = None
         self._scans.clear()
         self._destroy()  # type: ignore[no-untyped-call]
@@ -137,7 +140,7 @@ class FastWalker(original.BipedalWalker):
         return obs, info
 
     def step(self, action: np.ndarray) -> tuple[Obs, float, bool, bool, dict[str, Any]]:
-        """Hold `action` for `repeat` frames or until the episode ends; info["raw_reward"] is the unshaped reward."""
+        """Hold `action` for `repeat` frames or to the episode's end; info["raw_reward"] is unshaped."""
         drives, costs = self._drives(action)
         if self._lidar is None:
             return self._first_step(drives, costs)
@@ -157,7 +160,7 @@ class FastWalker(original.BipedalWalker):
     def _first_step(
         self, drives: list[Drive], costs: list[Any]
     ) -> tuple[Obs, float, bool, bool, dict[str, Any]]:
-        """The frame at rest by which Gymnasium's reset makes its observation: one frame whatever `repeat` is."""
+        """The one frame at rest, whatever `repeat` is, by which Gymnasium's reset makes its observation."""
         self.world.contactListener = self.world.contactListener_bug_workaround = Contacts(self)
         self._lidar = Lidar(self.world.terrain, self.terrain_y)
         self._advance(drives, costs)
