@@ -12,7 +12,7 @@ from twofold.control.wrappers import ActionRepeat, FrameHistory
 
 
 class Counter(gymnasium.Env):
-    """Observes the number of steps and its negative; step k is worth k; ends after five, or is cut at `limit`."""
+    """Observes the number of steps and its negative; step k is worth k; ends at five, is cut at `limit`."""
 
     observation_space = Box(np.array([0, -9], np.float32), np.array([9, 0], np.float32))
     action_space = Box(-1, 1, (1,), np.float32)

@@ -23,10 +23,10 @@ RayCast = Callable[[Any, Any, int], bool]
 class Lidar:
     """Distances to the terrain along ten rays, as fractions of their range.
 
-    Every piece of terrain lies on a grid of cells, one terrain step wide, each with a highest point. Rays fall
-    to the right, so a ray skips the cells over which it passes, asks the fixtures of the next, and stops at the
-    first cell that begins beyond its nearest hit. The minimum is that of a search of the whole world, with few
-    questions and no Python callback.
+    Every piece of terrain lies on a grid of cells, one terrain step wide, each with a highest point. Rays
+    fall to the right, so a ray skips the cells over which it passes, asks the fixtures of the next, and
+    stops at the first cell that begins beyond its nearest hit. The minimum is that of a search of the whole
+    world, with few questions and no Python callback.
     """
 
     def __init__(self, terrain: Sequence[Any], heights: Sequence[float]) -> None:

@@ -81,12 +81,12 @@ def _part(contact: Any) -> int | None:
 
 
 class FastWalker(original.BipedalWalker):
-    """BipedalWalker with action repeat, a fresh Box2D world for each episode, and rewards shaped for training.
+    """BipedalWalker with action repeat, a fresh Box2D world for each episode, and shaping for training.
 
-    An episode is a function of the seed and the actions alone. Observations, raw rewards and ends equal those of
-    a new Gymnasium environment stepped `repeat` times with the same action. The frame limit truncates; it never
-    terminates.
-    With the defaults of everything from `fall_penalty` on, the reward is Gymnasium's: evaluate with those.
+    An episode is a function of the seed and the actions alone. Observations, raw rewards and ends equal those
+    of a new Gymnasium environment stepped `repeat` times with the same action. The frame limit truncates; it
+    never terminates. With the defaults of everything from `fall_penalty` on, the reward is Gymnasium's:
+    evaluate with those.
     """
 
     hull: Any

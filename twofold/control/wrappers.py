@@ -12,7 +12,7 @@ Step = tuple[Any, float, bool, bool, dict[str, Any]]
 
 
 class ActionRepeat(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Holds each action for `repeat` steps or until the episode ends; rewards are summed, the last info kept."""
+    """Holds each action for `repeat` steps or until the episode ends; sums rewards, keeps the last info."""
 
     def __init__(self, env: gymnasium.Env[Any, Any], repeat: int) -> None:
         RecordConstructorArgs.__init__(
