@@ -42,7 +42,8 @@ def failing(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
 
 
 def test_grammar_takes_flags_pairs_and_the_word_with() -> None:
-    typed = parse(["--config=x", "--debug", "with", "a.b=3", "--actor-lr", "1e-4", "--run", "here", "place"], ("config", "run"))
+    words = ["--config=x", "--debug", "with", "a.b=3", "--actor-lr", "1e-4", "--run", "here", "place"]
+    typed = parse(words, ("config", "run"))
     assert typed.options == {"config": "x", "run": "here"}
     assert typed.settings == {"debug": True, "a.b": 3, "actor-lr": 1e-4}
     assert typed.places == ["place"]
@@ -54,7 +55,9 @@ def test_help_does_not_import_torch() -> None:
     assert "twofold train" in done.stdout
 
 
-@pytest.mark.parametrize("command", ["train", "resume", "eval", "play", "show", "list", "export", "plot", "check"])
+@pytest.mark.parametrize(
+    "command", ["train", "resume", "eval", "play", "show", "list", "export", "plot", "check"]
+)
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
     assert f"usage: twofold {command}" in capsys.readouterr().out
@@ -62,7 +65,13 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
 
 def test_train_writes_an_ordinary_run_directory(run: Path) -> None:
     names = {p.name for p in run.iterdir()}
-    assert {"config.json", "provenance.json", "metrics.jsonl", "evaluations.jsonl", "best.safetensors"} <= names
+    assert {
+        "config.json",
+        "provenance.json",
+        "metrics.jsonl",
+        "evaluations.jsonl",
+        "best.safetensors",
+    } <= names
     assert {"checkpoints", "curve.png", "test.json"} <= names
     provenance = json.loads((run / "provenance.json").read_text())
     assert {"command", "commit", "packages", "machine"} <= provenance.keys()
@@ -124,14 +133,20 @@ def test_a_run_repeats_another_with_a_new_seed(run: Path, tmp_path: Path) -> Non
     ],
 )
 def test_a_users_mistake_is_one_message(
-    argv: list[str], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    argv: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert message in failing(capsys, *argv)
     assert os.listdir(tmp_path) == [] or argv[0] == "train"
 
 
-def test_a_policy_for_another_world_is_refused(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_policy_for_another_world_is_refused(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from twofold.core.checkpoint import pack
     from twofold.core.policy_file import seal, unseal
 

@@ -12,7 +12,7 @@ from .core.console import Bar, Quiet
 from .core.evaluate import evaluate, summary
 from .core.play import play, side_by_side, viewed_world, write_video
 from .core.policy_file import load_policy, make_learner
-from .core.seeding import generator, final_seeds
+from .core.seeding import final_seeds, generator
 from .core.world import make_world
 
 

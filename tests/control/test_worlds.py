@@ -23,12 +23,16 @@ def test_actions_are_scaled_per_dimension_and_may_be_asymmetric() -> None:
 
 
 def test_discrete_actions_are_refused_with_the_space_named() -> None:
-    with pytest.raises(WorldError, match=r"CartPole-v1 has the action space Discrete\(2\); TD3 needs continuous"):
+    with pytest.raises(
+        WorldError, match=r"CartPole-v1 has the action space Discrete\(2\); TD3 needs continuous"
+    ):
         make_env(GymConfig(id="CartPole-v1"), "train")
 
 
 def test_an_unknown_environment_gets_a_suggestion() -> None:
-    with pytest.raises(WorldError, match="no Gymnasium environment 'Pendulam-v1'; did you mean 'Pendulum-v1'"):
+    with pytest.raises(
+        WorldError, match="no Gymnasium environment 'Pendulam-v1'; did you mean 'Pendulum-v1'"
+    ):
         make_env(GymConfig(id="Pendulam-v1"), "train")
 
 
@@ -38,7 +42,7 @@ def test_an_id_that_would_import_code_is_refused() -> None:
 
 
 def test_unknown_arguments_of_an_environment_are_named() -> None:
-    with pytest.raises(WorldError, match="does not take env_args.kwargs"):
+    with pytest.raises(WorldError, match=r"does not take env_args\.kwargs"):
         make_env(GymConfig(id="Pendulum-v1", kwargs={"gravitas": 3}), "train")
 
 

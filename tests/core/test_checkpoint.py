@@ -74,7 +74,7 @@ def test_when_all_are_damaged_the_error_says_so(tmp_path: Path) -> None:
     kept = Checkpoints(tmp_path / "c")
     kept.save(1, STATE, None)
     (kept.path(1) / "state.json").write_bytes(b"{")
-    with pytest.raises(CheckpointError, match="no checkpoint .* can be read"):
+    with pytest.raises(CheckpointError, match=r"no checkpoint .* can be read"):
         kept.load()
 
 

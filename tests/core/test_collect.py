@@ -41,7 +41,13 @@ def collector(tmp_path: Path, env: Any = Counter, rows: int = 1, warmup: int = 0
     writer = TransitionWriter(rows, OBS, ACTIONS, n_step=1, gamma=0.99)
     replay = Ring(100, batch(0), np.random.default_rng(0))
     made = Collector(
-        EnvRows(env, rows), Scripted(), writer, replay, seed=seed, warmup=warmup, folder=tmp_path  # type: ignore[arg-type]
+        EnvRows(env, rows),
+        Scripted(),
+        writer,
+        replay,
+        seed=seed,
+        warmup=warmup,
+        folder=tmp_path,  # type: ignore[arg-type]
     )
     made.start()
     return made
@@ -92,13 +98,17 @@ def test_finished_episodes_report_return_length_and_the_worlds_metrics(tmp_path:
 
 
 @pytest.mark.parametrize("where", ["obs", "reward"])
-def test_a_nan_from_the_world_stops_with_the_tensor_named_and_the_arrays_kept(tmp_path: Path, where: str) -> None:
+def test_a_nan_from_the_world_stops_with_the_tensor_named_and_the_arrays_kept(
+    tmp_path: Path, where: str
+) -> None:
     class Broken(Counter):
         def step(self, action: Any) -> Any:
             obs, reward, terminated, truncated, info = super().step(action)
             bad = float("nan") if self.steps == 2 else 0.0
-            return (obs + bad, reward, *(terminated, truncated, info)) if where == "obs" else (
-                obs, reward + bad, terminated, truncated, info
+            return (
+                (obs + bad, reward, *(terminated, truncated, info))
+                if where == "obs"
+                else (obs, reward + bad, terminated, truncated, info)
             )
 
     made = collector(tmp_path, Broken)

@@ -20,7 +20,14 @@ SMALL = {
 
 
 def trainer(folder: Path, **settings: Any) -> Trainer:
-    own = {"steps": 300, "warmup": 50, "eval_every": 100, "eval_episodes": 1, "log_every": 100, "tensorboard": False}
+    own = {
+        "steps": 300,
+        "warmup": 50,
+        "eval_every": 100,
+        "eval_episodes": 1,
+        "log_every": 100,
+        "tensorboard": False,
+    }
     own |= settings.pop("trainer", {})
     return api.build(Run.create(folder, load("td3", "pendulum", trainer=own, **SMALL, **settings), "test"))
 
@@ -36,7 +43,9 @@ def test_one_update_for_each_step_after_the_warm_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("rows", "ratio", "updates"), [(4, 1.0, 252), (4, 0.125, 31), (1, 2.0, 502)])
-def test_the_update_ratio_holds_for_any_number_of_rows(tmp_path: Path, rows: int, ratio: float, updates: int) -> None:
+def test_the_update_ratio_holds_for_any_number_of_rows(
+    tmp_path: Path, rows: int, ratio: float, updates: int
+) -> None:
     made = trainer(tmp_path / "r", trainer={"rows": rows, "updates_per_item": ratio})
     made.train()
     assert made.learner.updates == updates
@@ -101,7 +110,9 @@ def test_prioritised_replay_and_n_step_train(tmp_path: Path) -> None:
 
 def test_a_run_directory_with_other_settings_is_refused(tmp_path: Path) -> None:
     trainer(tmp_path / "r")
-    with pytest.raises(UserError, match=r"holds a run with other settings \(learner.gamma: 0.99 there, 0.5 now"):
+    with pytest.raises(
+        UserError, match=r"holds a run with other settings \(learner.gamma: 0.99 there, 0.5 now"
+    ):
         trainer(tmp_path / "r", learner={"gamma": 0.5})
 
 
