@@ -317,11 +317,11 @@ class Trainer:
         """The final score: the best policy on test seeds that nothing was chosen on."""
         from .policy_file import load_policy_into
 
-        last = self.learner.policy_state()
+        last = _as_numpy(self.learner.policy_state())
         load_policy_into(self.learner, self.run.folder / "best.safetensors")
-        seeds = seeding.test_seeds(self.cfg.test_episodes)
+        seeds = seeding.final_seeds(self.cfg.test_episodes)
         results = {n: summaries(evaluate(w, self._greedy(w), seeds)) for n, w in self.evaluations.items()}
-        self.learner.load_policy_state(_as_numpy(last))
+        self.learner.load_policy_state(last)
         files.replace_bytes(
             self.run.folder / "test.json", files.to_json({"seeds": [seeds[0], seeds[-1]], **results})
         )
