@@ -1,6 +1,6 @@
 """Teams: cooperative multi-agent worlds, value decomposition, opponent models and partner sets."""
 
-from . import agents, learner
+from . import agents, coma, learner
 from .worlds import matrix, packages, skirmish
 
-__all__ = ["agents", "learner", "matrix", "packages", "skirmish"]
+__all__ = ["agents", "coma", "learner", "matrix", "packages", "skirmish"]

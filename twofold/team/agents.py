@@ -74,9 +74,17 @@ class TeamPolicy:
     """Acts for all agents of all rows in one call; epsilon-greedy over available actions when exploring."""
 
     def __init__(
-        self, nets: TeamNetworks, agent: Recurrent, rows: int, *, epsilon: Schedule, rng: np.random.Generator
+        self,
+        nets: TeamNetworks,
+        agent: Recurrent,
+        rows: int,
+        *,
+        epsilon: Schedule,
+        rng: np.random.Generator,
+        sample: bool = False,
     ) -> None:
         self.nets, self.agent, self.rows, self.epsilon, self.rng = nets, agent, rows, epsilon, rng
+        self.sample = sample  # draw from the softmax of the outputs in place of taking the highest
         self.steps = 0  # world steps acted for: what the schedule counts
         shape = nets.shape
         self.hidden = agent.start(shape.agents * rows // agent.copies)
@@ -107,7 +115,10 @@ class TeamPolicy:
 
     def choose(self, values: Array, avail: Array) -> Array:
         """The best available actions, each replaced by a random available one with probability epsilon."""
-        action = np.where(avail > 0, values, -np.inf).argmax(-1)
+        scores = np.where(avail > 0, values, -np.inf)
+        if self.sample:
+            scores = scores + self.rng.gumbel(size=scores.shape)  # the highest is then a draw from the softmax
+        action = scores.argmax(-1)
         epsilon = self.epsilon(self.steps)
         if epsilon > 0:
             random = self.rng.random(action.shape) < epsilon
