@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from team_parts import SHAPE, as_arrays, episodes
 
-from tests.team.test_learner import SHAPE, as_arrays, episodes
 from twofold.core.seeding import Generators
 from twofold.team.agents import AgentsConfig, TeamNetworks
 from twofold.team.coma import Coma, ComaConfig

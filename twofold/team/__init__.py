@@ -1,6 +1,6 @@
 """Teams: cooperative multi-agent worlds, value decomposition, opponent models and partner sets."""
 
-from . import agents, coma, learner
+from . import agents, am, coma, learner, omg, prior
 from .worlds import matrix, packages, skirmish
 
-__all__ = ["agents", "coma", "learner", "matrix", "packages", "skirmish"]
+__all__ = ["agents", "am", "coma", "learner", "matrix", "omg", "packages", "prior", "skirmish"]

@@ -24,6 +24,8 @@ class TeamShape:
     actions: int
     limit: int  # the longest episode, in steps
     individual: bool  # each agent has a reward of its own in obs["rewards"]
+    others: int = 0  # agents played by fixed partners; obs["others"] holds their last actions
+    other_actions: int = 0
 
 
 def team_space(shape: TeamShape) -> spaces.Dict:
@@ -36,6 +38,8 @@ def team_space(shape: TeamShape) -> spaces.Dict:
     }
     if shape.individual:
         inner["rewards"] = _unbounded(shape.agents)
+    if shape.others:
+        inner["others"] = spaces.Box(0, max(shape.other_actions - 1, 1), (shape.others,), np.int16)
     return spaces.Dict(inner)
 
 
@@ -50,9 +54,10 @@ def shape_of(space: gym.Space[Any]) -> TeamShape:
     agents, actions = _shape(space["avail"])
     step = space["step"]
     assert isinstance(step, spaces.Box)
-    return TeamShape(
-        agents, _shape(space["obs"])[1], _shape(space["state"])[0], actions, int(step.high), "rewards" in space.spaces
-    )
+    others = space.spaces.get("others")
+    hidden = (0, 0) if others is None else (_shape(others)[0], int(others.high.max()) + 1)  # type: ignore[attr-defined]
+    sizes = agents, _shape(space["obs"])[1], _shape(space["state"])[0], actions, int(step.high)
+    return TeamShape(*sizes, "rewards" in space.spaces, *hidden)
 
 
 def _shape(space: gym.Space[Any]) -> tuple[int, ...]:

@@ -3,19 +3,16 @@
 import numpy as np
 import pytest
 import torch
+from team_parts import SHAPE, as_arrays, episodes
 
 from twofold.core import tree
 from twofold.core.errors import CheckpointError, ConfigError
 from twofold.core.schedules import Schedule
 from twofold.core.seeding import Generators
 from twofold.team.agents import AgentsConfig, TeamNetworks
-from twofold.team.episodes import Episode
 from twofold.team.learner import QConfig, QLearner, cut, lambda_returns
 from twofold.team.mixers import Monotonic
 from twofold.team.worlds.space import TeamShape, team_space
-
-SHAPE = TeamShape(agents=3, obs=5, state=7, actions=4, limit=6, individual=True)
-
 
 def learner(shape=SHAPE, shared=True, **settings):
     import gymnasium as gym
@@ -23,27 +20,6 @@ def learner(shape=SHAPE, shared=True, **settings):
     space, actions = team_space(shape), gym.spaces.MultiDiscrete([shape.actions] * shape.agents)
     nets = TeamNetworks(AgentsConfig(hidden=8, shared=shared), space, actions, torch.Generator().manual_seed(0))
     return QLearner(QConfig(**settings), networks=nets, observation_space=space, action_space=actions, rngs=Generators(0))
-
-
-def episodes(count=4, seed=0, shape=SHAPE):
-    """Random episodes of different lengths."""
-    rng = np.random.default_rng(seed)
-    lengths = rng.integers(2, shape.limit + 1, count)
-    filled = (np.arange(shape.limit) < lengths[:, None]).astype(np.uint8)
-    terminated = np.zeros_like(filled)
-    terminated[np.arange(count), lengths - 1] = 1
-    time = (count, shape.limit + 1)
-    obs = {
-        "obs": rng.normal(size=(*time, shape.agents, shape.obs)).astype(np.float32),
-        "state": rng.normal(size=(*time, shape.state)).astype(np.float32),
-        "avail": (rng.random((*time, shape.agents, shape.actions)) < 0.7).astype(np.uint8),
-        "step": np.tile(np.arange(shape.limit + 1, dtype=np.int32), (count, 1)),
-        "rewards": rng.normal(size=(*time, shape.agents)).astype(np.float32),
-    }
-    obs["avail"][..., 0] = 1
-    action = (rng.random(obs["avail"][:, :-1].shape) * obs["avail"][:, :-1]).argmax(-1).astype(np.int16)
-    reward = (rng.normal(size=filled.shape) * filled).astype(np.float32)
-    return Episode(obs, action, reward, terminated, filled)
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -162,12 +138,6 @@ def test_a_learner_goes_on_exactly_from_its_state(optimiser):
     for team in (one, other):
         team.update(episodes(seed=2))
     assert torch.equal(one.online.values, other.online.values) and one.metrics() == other.metrics()
-
-
-def as_arrays(state):
-    if isinstance(state, dict):
-        return {key: as_arrays(value) for key, value in state.items()}
-    return state.numpy().copy() if isinstance(state, torch.Tensor) else state
 
 
 def observation(rows, rng):
