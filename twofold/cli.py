@@ -31,7 +31,9 @@ Settings, lowest first: conf/default.yaml < --env-config < --config < command li
 `twofold COMMAND --help` tells more.
 """
 # Commands of the domains: name -> (module:function, one line of help).
-DOMAIN_COMMANDS: dict[str, tuple[str, str]] = {}
+DOMAIN_COMMANDS: dict[str, tuple[str, str]] = {
+    "partners": ("twofold.team.commands:partners", "make, split, show  populations of fixed partners"),
+}
 
 HELP = {
     "train": """usage: twofold train [--config=NAME] [--env-config=NAME] [--run=DIR] [settings]
@@ -55,7 +57,9 @@ Go on with a stopped run to its end, bit for bit as if it had not been stopped."
     "eval": """usage: twofold eval RUN_OR_POLICY [--episodes=N] [--seed=N] [--import=FILE.py]
 
 Score a policy on fresh seeds: mean, standard deviation and 95 % interval.
-example: twofold eval runs/pendulum/td3_seed0 --episodes=100""",
+With --partners=SET a team policy plays with every partner of the set: table, heat map, adaptation curves.
+examples: twofold eval runs/pendulum/td3_seed0 --episodes=100
+          twofold eval runs/partnered/iql_omg_seed0 --partners=sets/lbf --out=cross_play""",
     "play": """usage: twofold play RUN_OR_POLICY [--out=FILE.mp4] [--human] [--seed=N] [--import=FILE.py]
 
 Write a video of one episode, or open a window with --human.
@@ -193,9 +197,10 @@ def _train(argv: list[str]) -> int:
     from twofold.core.imports import import_user_code
     from twofold.core.run import Run
 
-    typed = parse(argv, ("config", "env-config", "run", "runs", "from", "import"))
+    typed = parse(argv, ("config", "env-config", "run", "runs", "from", "import", *_TEAM_OPTIONS))
     if typed.places:
         raise UserError(f"'{typed.places[0]}' is not a setting: write key=value, or --key=value")
+    _translate(typed)
     options, imports = typed.options, typed.options.get("import", ())
     if "from" in options:
         import_user_code(imports)
@@ -220,6 +225,23 @@ def _train(argv: list[str]) -> int:
             **typed.settings,
         )
     )
+
+
+_TEAM_OPTIONS = ("multi-algs", "train-alg", "partners")
+
+
+def _translate(typed: Arguments) -> None:
+    """PyMARL's command line for the team's algorithms."""
+    from twofold.core.config import find_config, read_yaml
+
+    config = typed.options.get("config", "td3")
+    if "multi-algs" not in typed.options:
+        name = str(read_yaml(find_config("algs", config)).get("learner", {}).get("name", ""))
+        if not name.startswith("team/"):
+            return
+    from twofold.team.pymarl import translate
+
+    typed.options, typed.settings = translate(typed.options, typed.settings)
 
 
 def _resume(argv: list[str]) -> int:
@@ -290,6 +312,10 @@ def _policy(typed: Arguments) -> Any:
 def _eval(argv: list[str]) -> int:
     from twofold import api
 
+    if any(word.split("=")[0] == "--partners" for word in argv):
+        from twofold.team.commands import eval_partners
+
+        return eval_partners(argv)
     typed = parse(argv, ("episodes", "seed", "import"))
     policy = _policy(typed)
     scores = api.score(policy, _int(typed, "episodes", 100), _int(typed, "seed", 3_000_000))

@@ -27,20 +27,22 @@ def partners(argv: list[str]) -> int:
   twofold eval runs/partnered/iql_omg_seed0 --partners=sets/lbf --episodes=50""",
     )
     verbs = parser.add_subparsers(dest="verb", required=True)
-    make = verbs.add_parser("make", help="train algorithms x seeds and keep policies along the way")
+    make = verbs.add_parser("make", help="train algorithms x seeds and keep policies along the way (+ key=value ...)")
     make.add_argument("folder", type=Path)
     make.add_argument("--env-config", required=True)
     make.add_argument("--algs", default="iql,vdn,qmix")
     make.add_argument("--seeds", default="0,1,2")
     make.add_argument("--checkpoints", type=int, default=1)
-    make.add_argument("settings", nargs="*", help="key=value for every training")
     split = verbs.add_parser("split", help="declare train and test partners")
     split.add_argument("folder", type=Path)
     split.add_argument("--test-algs", default="", help="algorithms met in tests only (non-homologue)")
     split.add_argument("--test-seeds", default="", help="seeds met in tests only (homologue)")
     show = verbs.add_parser("show", help="who is in the set")
     show.add_argument("folder", type=Path)
-    chosen = parser.parse_args(argv)
+    chosen, rest = parser.parse_known_args(argv)
+    if rest and (chosen.verb != "make" or any("=" not in word for word in rest)):
+        parser.error(f"what is '{rest[0]}'? (settings of the trainings are written key=value)")
+    chosen.settings = rest
     return {"make": _make, "split": _split, "show": _show}[chosen.verb](chosen)
 
 
@@ -59,8 +61,8 @@ def _make(chosen: argparse.Namespace) -> int:
     from .partners import make_population
 
     pairs = [text.partition("=") for text in chosen.settings]
-    if any(not equals for _, equals, _ in pairs) or chosen.checkpoints < 1:
-        raise UserError("settings are written key=value, and --checkpoints is at least 1")
+    if chosen.checkpoints < 1:
+        raise UserError(f"--checkpoints is at least 1, got {chosen.checkpoints}")
     made = make_population(
         chosen.folder,
         chosen.env_config,

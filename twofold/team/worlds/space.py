@@ -56,7 +56,7 @@ def shape_of(space: gym.Space[Any]) -> TeamShape:
     assert isinstance(step, spaces.Box)
     others = space.spaces.get("others")
     hidden = (0, 0) if others is None else (_shape(others)[0], int(others.high.max()) + 1)  # type: ignore[attr-defined]
-    sizes = agents, _shape(space["obs"])[1], _shape(space["state"])[0], actions, int(step.high)
+    sizes = agents, _shape(space["obs"])[1], _shape(space["state"])[0], actions, int(step.high.max())
     return TeamShape(*sizes, "rewards" in space.spaces, *hidden)
 
 
