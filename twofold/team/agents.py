@@ -22,7 +22,6 @@ from .worlds.space import TeamShape, shape_of
 class AgentsConfig:
     """One network for all agents, or one for each."""
 
-    name: str = "team/agents"
     hidden: int = field(default=64, metadata={"aliases": ("rnn_hidden_dim", "hidden_dim")})
     shared: bool = True  # False: every agent has weights of its own (iql_idv)
     obs_last_action: bool = True  # the agent's own last action is part of its input

@@ -30,7 +30,6 @@ from .optimise import load_optimiser, make_optimiser
 class AMConfig(QConfig):
     """Q-learning's settings and the model's."""
 
-    name: str = "team/am"
     embedding: int = 64  # what the Q network sees of the model
     history: int = 96  # memory of the model
     model_lr: float = 5e-4

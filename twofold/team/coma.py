@@ -27,7 +27,6 @@ from .optimise import OptimiserName, RewardScale, load_optimiser, make_optimiser
 class ComaConfig:
     """Settings of COMA under PyMARL's names."""
 
-    name: str = "team/coma"
     gamma: float = 0.99
     lr: float = 5e-4
     critic_lr: float = 5e-4

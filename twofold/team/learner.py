@@ -27,7 +27,6 @@ from .optimise import OptimiserName, RewardScale, load_optimiser, make_optimiser
 class QConfig:
     """Settings of team Q-learning; PyMARL's names are accepted."""
 
-    name: str = "team/q"
     mixer: MixerName = "none"
     gamma: float = 0.99
     lr: float = 5e-4

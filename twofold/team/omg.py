@@ -37,7 +37,6 @@ from .optimise import load_optimiser, make_optimiser
 class OMGConfig(QConfig):
     """Q-learning's settings and those of the subgoal model."""
 
-    name: str = "team/omg"
     prior: str = ""  # run directory of the prior (config omg_prior); empty: trained in the first updates here
     prior_updates: int = 500  # updates until the prior is frozen, when it is trained here
     obs_is_state: bool = True  # subgoals are about the agent's observations; False: about the global state

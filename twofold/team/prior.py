@@ -29,7 +29,6 @@ from .optimise import load_optimiser, make_optimiser
 class PriorConfig:
     """Settings of the prior; the sizes must be those of the OMG run that uses it."""
 
-    name: str = "team/prior"
     obs_is_state: bool = True
     subgoal_dim: int = 64
     model_hidden: int = 128

@@ -28,6 +28,7 @@ class Game(Protocol):
     def reset(self, seed: int | None) -> list[Array]: ...
     def step(self, actions: list[Any]) -> tuple[list[Array], list[float], bool, bool]: ...
     def state(self) -> Array | None: ...
+    def avail(self) -> Array | None: ...
     def render(self) -> Any: ...
     def close(self) -> None: ...
 
@@ -60,7 +61,8 @@ class TeamEnv(gym.Env[Any, Any]):
         actions = self.game.actions
         if self._continuous:
             sizes = [int(np.prod(space.shape)) for space in actions if isinstance(space, spaces.Box)]
-            self.action_space = spaces.Box(-1, 1, (sum(sizes),), np.float32)
+            # Agents with fewer numbers ignore the rest of theirs, so that one actor can serve all.
+            self.action_space = spaces.Box(-1, 1, (len(sizes) * max(sizes),), np.float32)
             return sizes
         counts = [int(space.n) for space in actions if isinstance(space, spaces.Discrete)]
         if len(counts) != len(actions):
@@ -86,13 +88,11 @@ class TeamEnv(gym.Env[Any, Any]):
         """The joint action as one per agent; a choice that an agent does not have becomes its first."""
         if not self._continuous:
             return [int(a) if self._avail[i, a] else 0 for i, a in enumerate(np.asarray(action, np.int64))]
-        parts, at = [], 0
-        for space in self.game.actions:
+        parts = []
+        for space, numbers in zip(self.game.actions, np.asarray(action).reshape(len(self.game.actions), -1), strict=True):
             assert isinstance(space, spaces.Box)
-            size = int(np.prod(space.shape))
-            share = (np.asarray(action[at : at + size]) + 1) / 2
+            share = (numbers[: int(np.prod(space.shape))] + 1) / 2
             parts.append((space.low + share.reshape(space.shape) * (space.high - space.low)).astype(np.float32))
-            at += size
         return parts
 
     def _observe(self, obs: list[Array]) -> dict[str, Array]:
@@ -100,7 +100,9 @@ class TeamEnv(gym.Env[Any, Any]):
         for agent, seen in enumerate(obs):
             flat = np.asarray(seen, np.float32).ravel()
             padded[agent, : flat.size] = flat
-        whole = self.game.state()
+        whole, avail = self.game.state(), self.game.avail()
+        if avail is not None:
+            self._avail = np.asarray(avail, np.uint8)
         state = padded.ravel().copy() if whole is None else np.asarray(whole, np.float32).ravel()
         found = {"obs": padded, "state": state, "avail": self._avail.copy(), "step": np.array(self._steps, np.int32)}
         return found | ({"rewards": self._rewards.copy()} if self._individual else {})
@@ -139,6 +141,9 @@ class TupleGame:
         return list(obs), list(rewards), self._ended(self.env), False  # type: ignore[call-overload]
 
     def state(self) -> Array | None:
+        return None
+
+    def avail(self) -> Array | None:
         return None
 
     def render(self) -> Any:
@@ -193,6 +198,9 @@ class ParallelGame:
             return np.asarray(self.env.state(), np.float32).ravel()
         except (NotImplementedError, AttributeError):
             return None
+
+    def avail(self) -> Array | None:
+        return None
 
     def render(self) -> Any:
         return self.env.render()
