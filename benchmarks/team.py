@@ -36,7 +36,9 @@ class Case:
     last: bool = False  # the last policy's evaluation in place of the best policy's test
 
 
-UNIFORM = ("learner.epsilon_finish=1.0", "trainer.steps=5_000", "trainer.eval_every=1_000", *QUIET)
+# Joint actions drawn uniformly, as in the papers; 2,000 updates.
+UNIFORM = ("learner.epsilon_finish=1.0", "learner.lr=1e-3", "learner.target_update_interval=50", "trainer.rows=8",
+           "trainer.updates_per_item=0.25", "trainer.eval_every=2_000", *QUIET)  # fmt: skip
 LBF = ("networks.hidden=64", "trainer.rows=8", "trainer.updates_per_item=0.5", "learner.standardise_rewards=true",
        "trainer.eval_every=50_000", "learner.lr=1e-3", "learner.epsilon_anneal_time=100_000",
        "learner.target_update_interval=0.01", *QUIET)  # fmt: skip
@@ -55,11 +57,9 @@ def partnered(config: str, *more: str, world: str = "test_partners") -> Case:
 
 SUITES: dict[str, list[Case]] = {
     "matrix": [
-        Case("qtran matrix game", "qtran", "matrix_game", UNIFORM, last=True),
-        Case("qmix matrix game", "qmix", "matrix_game", UNIFORM, last=True),
-        Case("vdn matrix game", "vdn", "matrix_game", UNIFORM, last=True),
-        Case("qmix two-step game", "qmix", "two_step", UNIFORM, last=True),
-        Case("vdn two-step game", "vdn", "two_step", UNIFORM, last=True),
+        Case("qtran matrix game", "qtran", "matrix_game", ("trainer.steps=8_000", *UNIFORM), last=True),
+        Case("qmix two-step game", "qmix", "two_step", ("trainer.steps=16_000", *UNIFORM), last=True),
+        Case("vdn two-step game", "vdn", "two_step", ("trainer.steps=16_000", *UNIFORM), last=True),
     ],
     "lbf": [Case(f"{a} lbf", a, "lbf", ("trainer.steps=1_000_000", *LBF)) for a in ("iql", "vdn", "qmix")],
     "skirmish": [
