@@ -406,3 +406,33 @@ def test_first_bad_names_the_loss() -> None:
 def test_values_out_of_range_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         TD3Config(**wrong)
+
+
+class Halves:
+    """A chooser for a world in which only -0.5 and 0.5 are valid."""
+
+    def choose(self, obs: Tensor, action: Tensor, critic: nn.Module) -> Tensor:
+        return torch.where(action > 0, 0.5, -0.5)
+
+    def explore(self, obs: Any, action: Any, rng: np.random.Generator) -> Any:
+        return -action
+
+    def random(self, obs: Any, rng: np.random.Generator) -> Any:
+        return np.full((len(obs), 2), 0.5, np.float32)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Nothing to restore."""
+
+
+def test_a_chooser_turns_free_actions_into_valid_ones_in_targets_and_when_acting() -> None:
+    learner = td3_with(Echo(), SumOfActions())
+    learner.chooser = learner.engine.chooser = Halves()
+    target = target_of(learner, batch(1, next_obs=0.4, reward=0.0, discount=1.0))
+    assert target.item() == pytest.approx(1.0)
+    rng, obs = np.random.default_rng(0), np.full((1, 3), 0.2, np.float32)
+    assert learner.policy(explore=False, rows=1, rng=rng).act(obs).tolist() == [[0.5, 0.5]]
+    assert set(np.abs(learner.policy(explore=True, rows=1, rng=rng).act(obs))[0]) == {0.5}
+    assert "critic" in learner.policy_state()

@@ -15,9 +15,16 @@ class Autograd:
     """Targets and gradients by torch's autograd, for any actor and critic."""
 
     def __init__(
-        self, actor: Flat, critic: Flat, target_actor: Flat, target_critic: Flat, *, twin: bool = True
+        self,
+        actor: Flat,
+        critic: Flat,
+        target_actor: Flat,
+        target_critic: Flat,
+        *,
+        twin: bool = True,
+        chooser: Any = None,
     ) -> None:
-        self.actor, self.critic, self.twin = actor, critic, twin
+        self.actor, self.critic, self.twin, self.chooser = actor, critic, twin, chooser
         self.target_actor, self.target_critic = target_actor.module, target_critic.module
         self.values = torch.zeros(2, 0)
         self._target = torch.zeros(0)
@@ -30,6 +37,8 @@ class Autograd:
         action = self.target_actor(next_obs)
         if noise is not None:
             action = (action + noise).clamp(-1, 1)
+        if self.chooser is not None:
+            action = self.chooser.choose(next_obs, action, self.target_critic)
         values = self.target_critic(next_obs, action)
         pessimistic = values.amin(dim=0) if self.twin else values[0]
         return reward + discount * (1 - terminated) * pessimistic  # type: ignore[no-any-return]

@@ -95,6 +95,8 @@ class TD3:
         self.cfg, self.observation_space, self.action_space = cfg, observation_space, action_space
         self.rng = rngs["smoothing"]
         self.updates = 0
+        # Worlds with few valid actions bring a chooser: from the actor's free action to the one that is taken.
+        self.chooser = getattr(networks, "chooser", None)
         self.actor, self.critic = Flat(networks.actor()), Flat(networks.critic())
         self.target_actor = Flat(copy_of(self.actor.module))
         self.target_critic = Flat(copy_of(self.critic.module))
@@ -153,14 +155,14 @@ class TD3:
 
     def _engine(self) -> FusedTD3 | Autograd:
         """Hand-derived gradients where both networks are plain MLPs, autograd for everything else."""
-        fits = supports(self.actor.module, self.critic.module) and self.cfg.twin
+        fits = supports(self.actor.module, self.critic.module) and self.cfg.twin and self.chooser is None
         if self.cfg.engine == "fused" and not fits:
             raise ConfigError("learner.engine=fused needs plain MLPs and twin critics; use engine=auto")
         parts = (self.actor, self.critic, self.target_actor, self.target_critic)
         if getattr(self.critic.module, "outputs", 1) > 1:
             return Quantiles(*parts, drop=self.cfg.drop_quantiles)
         if not fits or self.cfg.engine == "autograd":
-            return Autograd(*parts, twin=self.cfg.twin)
+            return Autograd(*parts, twin=self.cfg.twin, chooser=self.chooser)
         # The engine has threads of its own, one for each share of the batch: torch must not split products too.
         workers = torch.get_num_threads()
         torch.set_num_threads(1)
@@ -236,12 +238,18 @@ class TD3:
 
     def policy_state(self) -> State:
         normaliser = None if self.normaliser is None else self.normaliser.state_dict()
-        return {"actor": self.acting.state_dict(), "normaliser": normaliser}
+        state = {"actor": self.acting.state_dict(), "normaliser": normaliser}
+        if self.chooser is not None:  # it asks the critic
+            state |= {"critic": self.critic.module.state_dict(), "chooser": self.chooser.state_dict()}
+        return state
 
     def load_policy_state(self, state: State) -> None:
         load_module(self.acting, state["actor"], "actor")
         if self.normaliser is not None:
             self.normaliser.load_state_dict(state["normaliser"])
+        if self.chooser is not None:
+            load_module(self.critic.module, state["critic"], "critic")
+            self.chooser.load_state_dict(state["chooser"])
 
 
 _NETWORKS = ("actor", "critic", "target_actor", "target_critic")
@@ -288,16 +296,24 @@ class TD3Policy:
     def act(self, obs: Obs) -> Array:
         """Actions [N, a] in [-1, 1]."""
         action = self._act(self._seen(obs))
-        if not self.explore:
-            return action
-        progress = self.steps if self.learner.cfg.expl_noise_per == "step" else self.episodes
-        noise = self.rng.standard_normal(action.shape, dtype=np.float32)
-        self.steps += len(action)
-        return (action + np.float32(self.sigma(progress)) * self.share[:, None] * noise).clip(-1, 1)
+        if self.explore:
+            progress = self.steps if self.learner.cfg.expl_noise_per == "step" else self.episodes
+            sigma = np.float32(self.sigma(progress)) * self.share.reshape(-1, *[1] * (action.ndim - 1))
+            action = (action + sigma * self.rng.standard_normal(action.shape, dtype=np.float32)).clip(-1, 1)
+            self.steps += len(action)
+        return action if self.learner.chooser is None else self._chosen(obs, action)
+
+    def _chosen(self, obs: Obs, action: Array) -> Array:
+        """The valid action that the chooser makes of a free one."""
+        chooser, seen = self.learner.chooser, tree.map(torch.from_numpy, obs)
+        action = chooser.choose(seen, torch.from_numpy(action), self.learner.critic.module).numpy()
+        return chooser.explore(obs, action, self.rng) if self.explore else action  # type: ignore[no-any-return]
 
     def random(self, obs: Obs) -> Array:
         """Uniform actions, for the warm-up, each held for `warmup_hold` steps."""
         self._seen(obs)
+        if self.learner.chooser is not None:
+            return self.learner.chooser.random(obs, self.rng)  # type: ignore[no-any-return]
         if self.warmup_steps % self.learner.cfg.warmup_hold == 0:
             self._held = self.rng.uniform(-1, 1, self._held.shape).astype(np.float32)
         self.warmup_steps += 1
