@@ -96,7 +96,7 @@ class TD3:
         self.rng = rngs["smoothing"]
         self.updates = 0
         # Worlds with few valid actions bring a chooser: from the actor's free action to the one that is taken.
-        self.chooser = getattr(networks, "chooser", None)
+        self.chooser: Any = getattr(networks, "chooser", None)
         self.actor, self.critic = Flat(networks.actor()), Flat(networks.critic())
         self.target_actor = Flat(copy_of(self.actor.module))
         self.target_critic = Flat(copy_of(self.critic.module))
