@@ -307,7 +307,7 @@ class TD3Policy:
         """The valid action that the chooser makes of a free one."""
         chooser, seen = self.learner.chooser, tree.map(torch.from_numpy, obs)
         action = chooser.choose(seen, torch.from_numpy(action), self.learner.critic.module).numpy()
-        return chooser.explore(obs, action, self.rng) if self.explore else action  # type: ignore[no-any-return]
+        return chooser.explore(obs, action, self.rng) if self.explore else action
 
     def random(self, obs: Obs) -> Array:
         """Uniform actions, for the warm-up, each held for `warmup_hold` steps."""
