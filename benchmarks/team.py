@@ -91,7 +91,13 @@ def train(case: Case, seed: int, runs: Path, steps: str | None) -> dict[str, Any
     score = ours[-1][case.metric]["mean"] if case.last else test["mean"]
     curve = [(e["step"], e[case.metric]["mean"]) for e in ours]
     shown = ["twofold", *command[3:]]
-    return {"seed": seed, "score": score, "episodes": test["episodes"], "command": " ".join(shown), "curve": curve}
+    return {
+        "seed": seed,
+        "score": score,
+        "episodes": test["episodes"],
+        "command": " ".join(shown),
+        "curve": curve,
+    }
 
 
 def interval(scores: list[float]) -> tuple[float, float]:
@@ -119,7 +125,12 @@ def write(suite: str, found: dict[str, list[dict[str, Any]]]) -> None:
     RESULTS.mkdir(exist_ok=True)
     record = {"suite": suite, "versions": versions(), "cases": found}
     (RESULTS / f"team_{suite}.json").write_text(json.dumps(record, indent=1))
-    lines = [f"# Team: {suite}", "", "| case | seeds | mean | 95 % interval | each seed |", "|---|---|---|---|---|"]
+    lines = [
+        f"# Team: {suite}",
+        "",
+        "| case | seeds | mean | 95 % interval | each seed |",
+        "|---|---|---|---|---|",
+    ]
     with (RESULTS / f"team_{suite}.csv").open("w", newline="") as file:
         table = csv.writer(file)
         table.writerow(["case", "seed", "score", "command"])

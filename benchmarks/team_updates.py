@@ -63,7 +63,11 @@ def learner(size: Size) -> QLearner:
     actions = gym.spaces.MultiDiscrete([size.shape.actions] * size.shape.agents)
     nets = TeamNetworks(AgentsConfig(hidden=size.hidden), space, actions, torch.Generator().manual_seed(0))
     return QLearner(
-        QConfig(mixer="qmix"), networks=nets, observation_space=space, action_space=actions, rngs=Generators(0)
+        QConfig(mixer="qmix"),
+        networks=nets,
+        observation_space=space,
+        action_space=actions,
+        rngs=Generators(0),
     )
 
 
@@ -75,14 +79,28 @@ class Products:
         self.steps, rows = shape.limit + 1, shape.agents * BATCH
         inputs, flat = shape.obs + shape.actions + shape.agents, (shape.limit + 1) * rows
         make = torch.randn
-        self.x, self.entered, self.gates, self.q = make(flat, inputs), make(flat, h), make(flat, 3 * h), make(flat, shape.actions)
+        self.x, self.entered, self.gates, self.q = (
+            make(flat, inputs),
+            make(flat, h),
+            make(flat, 3 * h),
+            make(flat, shape.actions),
+        )
         self.memory, self.step_gates = make(self.steps, rows, h), make(self.steps, rows, 3 * h)
         self.enter, self.inner, self.leave = make(inputs, h), make(h, 3 * h), make(h, shape.actions)
         self.d_enter, self.d_inner, self.d_leave = map(torch.empty_like, (self.enter, self.inner, self.leave))
         mixed, embed, hyper = shape.limit * BATCH, cfg.mixing_embed_dim, cfg.hypernet_embed
-        sizes = [(shape.state, 2 * hyper + 2 * embed), (hyper, shape.agents * embed), (hyper, embed), (embed, 1)]
+        sizes = [
+            (shape.state, 2 * hyper + 2 * embed),
+            (hyper, shape.agents * embed),
+            (hyper, embed),
+            (embed, 1),
+        ]
         self.mixer = [(make(mixed, a), make(a, b), make(mixed, b), make(a, b)) for a, b in sizes]
-        self.values, self.weights, self.out = make(mixed, 1, shape.agents), make(mixed, shape.agents, embed), make(mixed, 1, embed)
+        self.values, self.weights, self.out = (
+            make(mixed, 1, shape.agents),
+            make(mixed, shape.agents, embed),
+            make(mixed, 1, embed),
+        )
         self.d_weights, self.d_values = torch.empty_like(self.weights), torch.empty_like(self.values)
 
     def forward(self) -> None:
@@ -145,7 +163,12 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
     found = [compare(size) for size in SIZES]
-    about = {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__, "load": os.getloadavg()[0]}
+    about = {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "load": os.getloadavg()[0],
+    }
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "team_updates.json").write_text(json.dumps({"about": about, "sizes": found}, indent=1))
     lines = ["# QMIX updates against their matrix products (batch 32, one thread)", "",
@@ -154,7 +177,10 @@ def main() -> None:
         lines.append(
             f"| {f['name']} | {f['update_ms']:.1f} | {f['products_ms']:.1f} | {f['share_median']:.2f} | {f['share_least_disturbed']:.2f} |"
         )
-    lines += ["", f"Measured with {about}: `python benchmarks/team_updates.py`. `load` is the machine's load average then."]
+    lines += [
+        "",
+        f"Measured with {about}: `python benchmarks/team_updates.py`. `load` is the machine's load average then.",
+    ]
     (RESULTS / "team_updates.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 

@@ -130,7 +130,7 @@ def test_settings_of_a_part_that_a_layer_above_replaced_do_not_count() -> None:
     networks.register("mine/own", config=Own)(lambda *_: None)
     config = load("td3", "pendulum", networks={"name": "mine/own", "width": 8}).config
     assert config.networks == Own(8)
-    with pytest.raises(ConfigError, match="unknown setting 'networks.actor_hidden'"):
+    with pytest.raises(ConfigError, match=r"unknown setting 'networks\.actor_hidden'"):
         load("td3", "pendulum", networks={"name": "mine/own", "actor_hidden": [8]})
 
 

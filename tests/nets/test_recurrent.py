@@ -30,7 +30,9 @@ def test_outputs_and_gradients_equal_autograd(copies, steps):
     unroll.x.copy_(torch.randn(unroll.x.shape, generator=draw, dtype=torch.float64))
     q = unroll.forward(net, steps).clone()
     wanted, states = reference(net, unroll.x, steps)
-    assert torch.allclose(q, wanted, atol=1e-12) and torch.allclose(unroll.hidden[:, :steps], states, atol=1e-12)
+    assert torch.allclose(q, wanted, atol=1e-12) and torch.allclose(
+        unroll.hidden[:, :steps], states, atol=1e-12
+    )
     d_q, d_hidden = (torch.randn(t.shape, generator=draw, dtype=torch.float64) for t in (q, states))
     flat.zero_grad()
     ((wanted * d_q).sum() + (states * d_hidden).sum()).backward()

@@ -17,7 +17,13 @@ def coma(**settings):
 
     space, actions = team_space(SHAPE), gym.spaces.MultiDiscrete([SHAPE.actions] * SHAPE.agents)
     nets = TeamNetworks(AgentsConfig(hidden=8), space, actions, torch.Generator().manual_seed(0))
-    return Coma(ComaConfig(**settings), networks=nets, observation_space=space, action_space=actions, rngs=Generators(0))
+    return Coma(
+        ComaConfig(**settings),
+        networks=nets,
+        observation_space=space,
+        action_space=actions,
+        rngs=Generators(0),
+    )
 
 
 def test_probabilities_are_zero_where_nothing_is_available_and_keep_their_floor():

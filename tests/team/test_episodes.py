@@ -18,7 +18,9 @@ def writer_and_world(rows=2):
 
 def play(writer, world, obs, actions, valid=(True, True)):
     after, reward, terminated, truncated, _ = world.step(np.array(actions))
-    return after, writer.step(Steps(obs, np.array(actions), reward, after, terminated, truncated, np.array(valid)))
+    return after, writer.step(
+        Steps(obs, np.array(actions), reward, after, terminated, truncated, np.array(valid))
+    )
 
 
 def test_an_episode_comes_out_when_it_ends_with_its_mask_and_padding():

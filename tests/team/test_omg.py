@@ -22,7 +22,9 @@ OMG_SMALL = {"subgoal_dim": 4, "model_hidden": 8, **SMALL}
 
 def parts(shape=SHAPE, shared=True):
     space, actions = team_space(shape), gym.spaces.MultiDiscrete([shape.actions] * shape.agents)
-    nets = TeamNetworks(AgentsConfig(hidden=8, shared=shared), space, actions, torch.Generator().manual_seed(0))
+    nets = TeamNetworks(
+        AgentsConfig(hidden=8, shared=shared), space, actions, torch.Generator().manual_seed(0)
+    )
     return {"networks": nets, "observation_space": space, "action_space": actions, "rngs": Generators(0)}
 
 
@@ -47,7 +49,9 @@ def test_updates_lower_the_losses_on_a_fixed_batch(make):
     for _ in range(150):
         learner.update(batch)
         found = learner.metrics()
-        losses.append([found["learner/loss"], found.get("learner/model_loss", found.get("learner/reconstruction"))])
+        losses.append(
+            [found["learner/loss"], found.get("learner/model_loss", found.get("learner/reconstruction"))]
+        )
     first, last = np.mean(losses[:5], 0), np.mean(losses[-5:], 0)
     assert (last < 0.8 * first).all() and learner.first_bad() is None
 
@@ -56,19 +60,21 @@ def test_divergence_is_zero_for_equals_and_by_hand_otherwise():
     one = torch.zeros(1, 2)
     assert divergence(one, one, one, one).item() == 0
     # KL(N(1, 1) || N(0, 4)) per dimension = ln 2 + (1 + 1) / 8 - 1 / 2
-    found = divergence(torch.ones(1, 1), torch.zeros(1, 1), torch.zeros(1, 1), torch.full((1, 1), np.log(4.0)))
+    found = divergence(
+        torch.ones(1, 1), torch.zeros(1, 1), torch.zeros(1, 1), torch.full((1, 1), np.log(4.0))
+    )
     assert found.item() == pytest.approx(np.log(2) + 0.25 - 0.5, abs=1e-6)
 
 
-@pytest.mark.parametrize(("selector", "wanted"), [("optimistic", torch.argmax), ("conservative", torch.argmin)])
+@pytest.mark.parametrize(
+    ("selector", "wanted"), [("optimistic", torch.argmax), ("conservative", torch.argmin)]
+)
 def test_the_selector_takes_the_best_or_worst_of_the_next_states(selector, wanted, monkeypatch):
     learner, batch = omg(selector=selector, horizon=3), episodes()
     data, zero = prepared(learner, batch)
     worth = torch.randn(3, SHAPE.limit, data.mask.shape[1], generator=torch.Generator().manual_seed(1))
     calls = iter(worth)
-    monkeypatch.setattr(
-        learner.q, "peek", lambda *_: next(calls).unsqueeze(-1).expand(-1, -1, SHAPE.actions)
-    )
+    monkeypatch.setattr(learner.q, "peek", lambda *_: next(calls).unsqueeze(-1).expand(-1, -1, SHAPE.actions))
     _, _, step = learner._select(zero, data.obs, data)
     length = data.mask.sum(0).long()
     for t in range(SHAPE.limit):
@@ -110,7 +116,9 @@ def test_the_hit_ratio_counts_subgoals_reached_within_the_horizon():
     learner = omg(horizon=2)
     mask = torch.ones(4, 1)
     embedded = torch.arange(5.0).view(5, 1, 1).expand(5, 1, 4)
-    inferred = (torch.tensor([1.0, 3.0, 2.0, 0.0, 0.0])).view(5, 1, 1).expand(5, 1, 4)  # ahead 1, ahead 2, now, past
+    inferred = (
+        (torch.tensor([1.0, 3.0, 2.0, 0.0, 0.0])).view(5, 1, 1).expand(5, 1, 4)
+    )  # ahead 1, ahead 2, now, past
     learner._seen = (inferred, embedded, mask)
     assert learner.hit_ratio() == 0.5
 
@@ -186,7 +194,10 @@ def test_a_prior_of_the_other_kind_of_state_is_refused(tmp_path):
 def test_a_prior_of_other_sizes_is_refused_with_both_shapes(tmp_path):
     prior_run(tmp_path)
     space = team_space(TeamShape(3, 9, 7, 4, 6, True))
-    other = PriorLearner(PriorConfig(subgoal_dim=4, model_hidden=8), **(parts(TeamShape(3, 9, 7, 4, 6, True)) | {"observation_space": space}))
+    other = PriorLearner(
+        PriorConfig(subgoal_dim=4, model_hidden=8),
+        **(parts(TeamShape(3, 9, 7, 4, 6, True)) | {"observation_space": space}),
+    )
     with pytest.raises(CheckpointError, match=r"shape \(6, 8\).*need \(10, 8\)"):
         load_prior(other.prior, tmp_path, obs_is_state=True)
 

@@ -33,7 +33,9 @@ def partner_set(tmp_path_factory):
 
 def partnered(partner_set, rows=3, purpose="train", **settings):
     arguments = {"id": "Foraging-5x5-2p-1f-v3", "time_limit": 8}
-    cfg = PartneredConfig(world="team/lbf", world_args=arguments, partners=str(partner_set.folder), **settings)
+    cfg = PartneredConfig(
+        world="team/lbf", world_args=arguments, partners=str(partner_set.folder), **settings
+    )
     return Partnered(cfg, rows=rows, purpose=purpose)
 
 
@@ -44,7 +46,9 @@ def test_a_population_holds_algorithms_times_seeds_times_checkpoints(partner_set
 
 def test_the_split_tells_homologues_from_others(partner_set):
     assert set(partner_set.train) == {"iql_s0_c1", "iql_s0_c2", "iql_s1_c1", "iql_s1_c2"}
-    assert kind_of(partner_set, "vdn_s0_c1") == "non-homologue" and kind_of(partner_set, "iql_s0_c1") == "train"
+    assert (
+        kind_of(partner_set, "vdn_s0_c1") == "non-homologue" and kind_of(partner_set, "iql_s0_c1") == "train"
+    )
 
 
 def test_a_split_that_leaves_nobody_is_refused(partner_set):
@@ -83,7 +87,10 @@ def test_the_learner_sees_its_own_seat_and_its_partners_actions(partner_set):
     assert (obs["obs"][np.arange(8), 0, :-2] == whole[np.arange(8), seats]).all()
     after, *_ = world.step(np.zeros((8, 1), int))
     partner = world.seating.policies[0]
-    assert after["others"].shape == (8, 1) and (after["others"][:, 0] == partner.last_action[np.arange(8), 1 - seats]).all()
+    assert (
+        after["others"].shape == (8, 1)
+        and (after["others"][:, 0] == partner.last_action[np.arange(8), 1 - seats]).all()
+    )
 
 
 def test_seats_are_counted_against_the_world(partner_set):
@@ -112,7 +119,9 @@ def test_every_seat_is_played_by_its_owner():
         def __init__(self, action):
             self.learner = Always(action)
 
-    seating = Seating([Loaded(5), Loaded(7)], [Group(2, (0,)), Group(1, (1,))], agents=4, free=1, rows=2, rotate=True)
+    seating = Seating(
+        [Loaded(5), Loaded(7)], [Group(2, (0,)), Group(1, (1,))], agents=4, free=1, rows=2, rotate=True
+    )
     for row in range(2):
         seating.deal(row, 10 + row)
     joint = seating.fill({}, np.array([[1], [1]]))
@@ -126,15 +135,33 @@ def test_mixed_team_names_are_read():
 
 
 def test_a_mixed_team_becomes_a_training_with_partners():
-    typed = {"multi-algs": "true", "config": "2iql1iql_omg", "train-alg": "iql_omg", "env-config": "skirmish", "partners": "SET"}
-    options, settings = translate(typed, {"env_args.map_name": "3m", "mac": "multi_module_mac", "obs_is_state": True})
+    typed = {
+        "multi-algs": "true",
+        "config": "2iql1iql_omg",
+        "train-alg": "iql_omg",
+        "env-config": "skirmish",
+        "partners": "SET",
+    }
+    options, settings = translate(
+        typed, {"env_args.map_name": "3m", "mac": "multi_module_mac", "obs_is_state": True}
+    )
     assert options == {"config": "iql_omg", "env-config": "partnered"}
     assert settings["env_args.world"] == "team/skirmish" and settings["env_args.world_args.map_name"] == "3m"
-    assert (settings["env_args.team"], settings["env_args.seats"], settings["obs_is_state"]) == ("2iql", 1, True)
+    assert (settings["env_args.team"], settings["env_args.seats"], settings["obs_is_state"]) == (
+        "2iql",
+        1,
+        True,
+    )
 
 
 def test_a_mixed_team_of_the_wrong_size_is_refused():
-    typed = {"multi-algs": "true", "config": "4iql3qmix1iql_omg", "train-alg": "iql_omg", "env-config": "skirmish", "partners": "SET"}
+    typed = {
+        "multi-algs": "true",
+        "config": "4iql3qmix1iql_omg",
+        "train-alg": "iql_omg",
+        "env-config": "skirmish",
+        "partners": "SET",
+    }
     with pytest.raises(ConfigError, match="has 8 members, this world has 3 agents"):
         translate(typed, {"env_args.map_name": "3m"})
     with pytest.raises(ConfigError, match="not in the team"):
@@ -156,17 +183,29 @@ def test_cross_play_gives_a_matrix_with_intervals_and_curves(partner_set):
 
 
 @pytest.mark.parametrize("config", ["iql", "iql_am", "iql_omg"])
-def test_opponent_models_train_with_partners_and_are_evaluated_with_both_kinds(partner_set, config, tmp_path, capsys):
+def test_opponent_models_train_with_partners_and_are_evaluated_with_both_kinds(
+    partner_set, config, tmp_path, capsys
+):
     settings = {key: value for key, value in TINY.items() if not key.startswith("env_args")}
-    settings |= {"env_args.partners": str(partner_set.folder), "env_args.world_args.id": "Foraging-5x5-2p-1f-v3"}
+    settings |= {
+        "env_args.partners": str(partner_set.folder),
+        "env_args.world_args.id": "Foraging-5x5-2p-1f-v3",
+    }
     settings |= {"env_args.world_args.time_limit": 8}
     trained = api.train(config, "partnered", run=tmp_path / "run", **settings)
-    worlds = {json.loads(line)["world"] for line in (tmp_path / "run" / "evaluations.jsonl").read_text().splitlines()}
+    worlds = {
+        json.loads(line)["world"]
+        for line in (tmp_path / "run" / "evaluations.jsonl").read_text().splitlines()
+    }
     assert worlds == {"train_partners", "test_partners"}
     out = tmp_path / "out"
     arguments = [str(trained.folder), f"--partners={partner_set.folder}", "--episodes=2", f"--out={out}"]
     assert commands.eval_partners(arguments) == 0
-    assert sorted(path.name for path in out.iterdir()) == ["adaptation.png", "cross_play.csv", "cross_play.png"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "adaptation.png",
+        "cross_play.csv",
+        "cross_play.png",
+    ]
     assert len((out / "cross_play.csv").read_text().splitlines()) == 1 + 8
 
 

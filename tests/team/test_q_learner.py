@@ -14,18 +14,27 @@ from twofold.team.learner import QConfig, QLearner, cut, lambda_returns
 from twofold.team.mixers import Monotonic
 from twofold.team.worlds.space import TeamShape, team_space
 
+
 def learner(shape=SHAPE, shared=True, **settings):
     import gymnasium as gym
 
     space, actions = team_space(shape), gym.spaces.MultiDiscrete([shape.actions] * shape.agents)
-    nets = TeamNetworks(AgentsConfig(hidden=8, shared=shared), space, actions, torch.Generator().manual_seed(0))
-    return QLearner(QConfig(**settings), networks=nets, observation_space=space, action_space=actions, rngs=Generators(0))
+    nets = TeamNetworks(
+        AgentsConfig(hidden=8, shared=shared), space, actions, torch.Generator().manual_seed(0)
+    )
+    return QLearner(
+        QConfig(**settings), networks=nets, observation_space=space, action_space=actions, rngs=Generators(0)
+    )
 
 
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("mixer", ["none", "vdn", "qmix", "qtran"])
 def test_updates_lower_the_loss_on_a_fixed_batch(mixer, shared):
-    team, batch, losses = learner(mixer=mixer, shared=shared, lr=3e-3, target_update_interval=1e6), episodes(), []
+    team, batch, losses = (
+        learner(mixer=mixer, shared=shared, lr=3e-3, target_update_interval=1e6),
+        episodes(),
+        [],
+    )
     for _ in range(120):
         team.update(batch)
         losses.append(team.metrics()["learner/loss"])
@@ -126,7 +135,9 @@ def test_targets_follow_at_once_at_the_interval_or_a_share_at_a_time(interval):
     if interval == 3.0:
         assert torch.equal(team.target.values, team.online.values)
     else:
-        assert not torch.equal(team.target.values, before) and not torch.equal(team.target.values, team.online.values)
+        assert not torch.equal(team.target.values, before) and not torch.equal(
+            team.target.values, team.online.values
+        )
 
 
 @pytest.mark.parametrize("optimiser", ["adam", "rmsprop"])
@@ -175,7 +186,9 @@ def test_epsilon_falls_with_the_world_steps_of_all_rows():
     for _ in range(10):
         policy.act(observation(5, np.random.default_rng(0)))
     assert policy.steps == 50 and policy.epsilon(policy.steps) == pytest.approx((1.0 + 0.05) / 2)
-    assert learner().policy(explore=False, rows=1, rng=np.random.default_rng(0)).epsilon == Schedule("constant", 0.0)
+    assert learner().policy(explore=False, rows=1, rng=np.random.default_rng(0)).epsilon == Schedule(
+        "constant", 0.0
+    )
 
 
 def test_a_policy_goes_on_exactly_in_the_middle_of_an_episode():

@@ -191,7 +191,9 @@ def test_a_time_limit_is_not_an_end(on_map):
 
 def test_optional_columns_are_added():
     shape = shape_of(
-        skirmish(map_name="3m", obs_last_action=True, obs_timestep_number=True, state_timestep_number=True).single_observation_space
+        skirmish(
+            map_name="3m", obs_last_action=True, obs_timestep_number=True, state_timestep_number=True
+        ).single_observation_space
     )
     assert (shape.obs, shape.state) == (30 + 2 * 9 + 1, 49)
     joined = shape_of(skirmish(map_name="3m", obs_instead_of_state=True).single_observation_space)
@@ -212,7 +214,13 @@ def test_an_unknown_map_names_those_there_are():
 
 
 @pytest.mark.parametrize(
-    "content", ["[]", "{", '{"limit": 5, "allies": [], "enemies": []}', '{"limit": 5, "allies": [{"type": "dragon", "count": 1, "at": [1, 1]}], "enemies": []}']
+    "content",
+    [
+        "[]",
+        "{",
+        '{"limit": 5, "allies": [], "enemies": []}',
+        '{"limit": 5, "allies": [{"type": "dragon", "count": 1, "at": [1, 1]}], "enemies": []}',
+    ],
 )
 def test_a_broken_map_is_a_config_error(tmp_path, content):
     path = tmp_path / "broken.json"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from twofold import api
-from twofold.core.config import load, layers_for, parse_value, resolve
+from twofold.core.config import layers_for, load, parse_value, resolve
 from twofold.core.errors import ConfigError, UserError
 from twofold.core.policy_file import make_learner
 from twofold.core.run import Run
@@ -12,7 +12,20 @@ from twofold.core.trainer import Stopped
 from twofold.core.world import make_world
 from twofold.team.pymarl import translate
 
-ALGORITHMS = ["iql", "vdn", "qmix", "qtran", "coma", "iql_am", "iql_idv", "iql_omg", "iql_beta", "vdn_beta", "qmix_beta", "omg_prior"]
+ALGORITHMS = [
+    "iql",
+    "vdn",
+    "qmix",
+    "qtran",
+    "coma",
+    "iql_am",
+    "iql_idv",
+    "iql_omg",
+    "iql_beta",
+    "vdn_beta",
+    "qmix_beta",
+    "omg_prior",
+]
 TINY = {
     "env_args.map_name": "3m", "networks.hidden": 8, "trainer.rows": 2, "trainer.steps": 240, "trainer.eval_every": 200,
     "trainer.eval_episodes": 2, "trainer.eval_rows": 2, "trainer.test_episodes": 2, "trainer.log_every": 50,
@@ -63,16 +76,30 @@ def typed(text):
 
 
 def test_pymarls_names_reach_our_settings():
-    words = "env_args.map_name=8m t_max=123456 batch_size_run=4 test_interval=5000 test_nepisode=16 lr=0.0003 "
+    words = (
+        "env_args.map_name=8m t_max=123456 batch_size_run=4 test_interval=5000 test_nepisode=16 lr=0.0003 "
+    )
     words += "epsilon_start=0.9 epsilon_finish=0.1 epsilon_anneal_time=70000 target_update_interval=150 double_q=False "
-    words += "buffer_size=400 batch_size=16 gamma=0.97 rnn_hidden_dim=32 mixing_embed_dim=16 grad_norm_clip=5 "
+    words += (
+        "buffer_size=400 batch_size=16 gamma=0.97 rnn_hidden_dim=32 mixing_embed_dim=16 grad_norm_clip=5 "
+    )
     words += "runner=parallel mac=basic_mac agent=rnn use_tensorboard=False runner_log_interval=3000 use_cuda=False save_model=True"
     _, settings = translate({"config": "qmix"}, typed(words))
     config = resolve(layers_for("qmix", "skirmish", settings)).config
     trainer, learner = config.trainer, config.learner
     assert (trainer.steps, trainer.rows, trainer.eval_every, trainer.eval_episodes) == (123456, 4, 5000, 16)
-    assert (learner.lr, learner.epsilon.start, learner.epsilon.end, learner.epsilon.over) == (3e-4, 0.9, 0.1, 70000)
-    assert (learner.target_update_interval, learner.double_q, learner.gamma, learner.mixing_embed_dim) == (150, False, 0.97, 16)
+    assert (learner.lr, learner.epsilon.start, learner.epsilon.end, learner.epsilon.over) == (
+        3e-4,
+        0.9,
+        0.1,
+        70000,
+    )
+    assert (learner.target_update_interval, learner.double_q, learner.gamma, learner.mixing_embed_dim) == (
+        150,
+        False,
+        0.97,
+        16,
+    )
     assert (config.replay.buffer_size, config.replay.batch_size, config.networks.hidden) == (400, 16, 32)
     assert (trainer.log_every, trainer.tensorboard, learner.grad_norm_clip) == (3000, False, 5)
 
@@ -91,7 +118,11 @@ def test_test_episodes_are_rounded_to_rows_with_a_notice(caplog):
 
 
 def test_pymarls_modes_name_the_command_to_use():
-    for mode, command in (("evaluate", "twofold eval"), ("save_replay", "twofold play"), ("x", "twofold resume")):
+    for mode, command in (
+        ("evaluate", "twofold eval"),
+        ("save_replay", "twofold play"),
+        ("x", "twofold resume"),
+    ):
         settings = {"checkpoint_path": "runs/a"} | ({mode: True} if mode != "x" else {})
         with pytest.raises(UserError, match=command):
             translate({"config": "qmix"}, settings)
@@ -106,7 +137,14 @@ def test_qmix_of_pymarl_runs_as_typed(tmp_path):
     from twofold.cli import main
 
     small = "env_args.map_name=3m t_max=60 networks.hidden=8 test_interval=50 test_nepisode=2 trainer.test_episodes=1 use_tensorboard=False"
-    argv = ["train", "--config=qmix", "--env-config=skirmish", f"--run={tmp_path / 'run'}", "with", *small.split()]
+    argv = [
+        "train",
+        "--config=qmix",
+        "--env-config=skirmish",
+        f"--run={tmp_path / 'run'}",
+        "with",
+        *small.split(),
+    ]
     assert main(argv) == 0
 
 

@@ -22,13 +22,17 @@ _threshold_backward = torch.ops.aten.threshold_backward.grad_input
 class Recurrent(nn.Module):
     """relu(x W_enter) -> GRU -> linear: [K, R, inputs] and hidden [K, R, width] -> [K, R, outputs] and hidden."""
 
-    def __init__(self, inputs: int, width: int, outputs: int, *, generator: torch.Generator, copies: int = 1) -> None:
+    def __init__(
+        self, inputs: int, width: int, outputs: int, *, generator: torch.Generator, copies: int = 1
+    ) -> None:
         super().__init__()
         self.inputs, self.width, self.outputs, self.copies = inputs, width, outputs, copies
 
         def matrix(rows: int, columns: int, fan: int) -> nn.Parameter:
             bound = 1 / math.sqrt(fan)
-            return nn.Parameter(torch.empty(copies, rows + 1, columns).uniform_(-bound, bound, generator=generator))
+            return nn.Parameter(
+                torch.empty(copies, rows + 1, columns).uniform_(-bound, bound, generator=generator)
+            )
 
         self.enter = matrix(inputs, width, inputs)
         self.gates = matrix(width, 3 * width, width)  # columns: reset, update, candidate
@@ -153,7 +157,9 @@ class Unroll:
         """Gradients of the parameters from those of the outputs [K, T, R, outputs] (and of the states)."""
         steps = d_q.shape[1]
         for k in range(self.copies):
-            self._backward(net, k, d_q[k].reshape(-1, net.outputs), None if d_hidden is None else d_hidden[k], steps)
+            self._backward(
+                net, k, d_q[k].reshape(-1, net.outputs), None if d_hidden is None else d_hidden[k], steps
+            )
 
     def _backward(self, net: Recurrent, k: int, d_q: Tensor, d_hidden: Tensor | None, steps: int) -> None:
         width, flat = self.width, steps * self.rows

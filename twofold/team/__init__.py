@@ -3,4 +3,17 @@
 from . import actors, agents, am, coma, learner, omg, prior
 from .worlds import matrix, packages, partnered, skirmish, starcraft
 
-__all__ = ["actors", "agents", "am", "coma", "learner", "matrix", "omg", "packages", "partnered", "prior", "skirmish", "starcraft"]
+__all__ = [
+    "actors",
+    "agents",
+    "am",
+    "coma",
+    "learner",
+    "matrix",
+    "omg",
+    "packages",
+    "partnered",
+    "prior",
+    "skirmish",
+    "starcraft",
+]

@@ -37,11 +37,15 @@ class TeamActors:
         self.cfg, self.shape, self.generator = cfg, shape_of(observation_space), generator
         columns = getattr(action_space, "shape", None) or (0,)
         if columns[0] != self.shape.agents * self.shape.actions or hasattr(action_space, "nvec"):
-            raise ConfigError("matd3 needs a team world with continuous actions: add env_args.continuous=true")
+            raise ConfigError(
+                "matd3 needs a team world with continuous actions: add env_args.continuous=true"
+            )
 
     def actor(self) -> nn.Module:
         """obs dict -> actions of all agents [B, A * a] in [-1, 1]."""
-        return DecentralActor(self.shape.agents, self.shape.obs, self.shape.actions, self.cfg.actor_hidden, self.generator)
+        return DecentralActor(
+            self.shape.agents, self.shape.obs, self.shape.actions, self.cfg.actor_hidden, self.generator
+        )
 
     def critic(self) -> nn.Module:
         """(obs dict, actions [B, A * a]) -> [2, B]."""

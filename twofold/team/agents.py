@@ -42,15 +42,17 @@ class TeamNetworks:
         self.cfg, self.shape, self.generator = cfg, shape_of(observation_space), generator
         self.copies = 1 if cfg.shared else self.shape.agents
         self.columns = (
-            self.shape.obs
-            + self.shape.actions * cfg.obs_last_action
-            + self.shape.agents * cfg.obs_agent_id
+            self.shape.obs + self.shape.actions * cfg.obs_last_action + self.shape.agents * cfg.obs_agent_id
         )
 
     def agent(self, *, extra: int = 0) -> Recurrent:
         """The agents' network; `extra` input columns come last."""
         return Recurrent(
-            self.columns + extra, self.cfg.hidden, self.shape.actions, generator=self.generator, copies=self.copies
+            self.columns + extra,
+            self.cfg.hidden,
+            self.shape.actions,
+            generator=self.generator,
+            copies=self.copies,
         )
 
     def fill(self, x: Tensor, obs: Tensor, last_action: Tensor) -> None:
@@ -60,7 +62,9 @@ class TeamNetworks:
         if self.cfg.obs_last_action:
             part = x[..., at : at + self.shape.actions]
             part.zero_()
-            part.scatter_(-1, last_action.clamp(min=0).unsqueeze(-1), (last_action >= 0).to(x.dtype).unsqueeze(-1))
+            part.scatter_(
+                -1, last_action.clamp(min=0).unsqueeze(-1), (last_action >= 0).to(x.dtype).unsqueeze(-1)
+            )
             at += self.shape.actions
         if self.cfg.obs_agent_id:
             part = x[..., at : at + self.shape.agents]
@@ -116,7 +120,9 @@ class TeamPolicy:
         """The best available actions, each replaced by a random available one with probability epsilon."""
         scores = np.where(avail > 0, values, -np.inf)
         if self.sample:
-            scores = scores + self.rng.gumbel(size=scores.shape)  # the highest is then a draw from the softmax
+            scores = scores + self.rng.gumbel(
+                size=scores.shape
+            )  # the highest is then a draw from the softmax
         action = scores.argmax(-1)
         epsilon = self.epsilon(self.steps)
         if epsilon > 0:

@@ -40,13 +40,21 @@ class AgentModelling:
     """Independent Q-learning on observations and an embedding trained to predict the others' actions."""
 
     def __init__(
-        self, cfg: AMConfig, *, networks: TeamNetworks, observation_space: Any, action_space: Any, rngs: Generators
+        self,
+        cfg: AMConfig,
+        *,
+        networks: TeamNetworks,
+        observation_space: Any,
+        action_space: Any,
+        rngs: Generators,
     ) -> None:
         self.cfg, self.nets, self.shape = cfg, networks, networks.shape
         self._spaces = (observation_space, action_space)
         others = self.shape.agents - 1 + self.shape.others
         if others == 0:
-            raise ConfigError("agent modelling needs somebody to model: this world has one agent and no partners")
+            raise ConfigError(
+                "agent modelling needs somebody to model: this world has one agent and no partners"
+            )
         self.q = ConditionedQ(cfg, networks, cfg.embedding)
         choices = max(self.shape.actions, self.shape.other_actions)
         sizes = {"history": cfg.history, "size": cfg.embedding, "generator": networks.generator}
@@ -70,7 +78,9 @@ class AgentModelling:
         steps = longest(batch.filled)
         data = rows_of(batch, steps, individual=self.cfg.individual_rewards)
         self.q.take(batch, steps)
-        self._history, memory = run_history(self._history, self.model.history, data.obs, batch.filled.shape[1] + 1)
+        self._history, memory = run_history(
+            self._history, self.model.history, data.obs, batch.filled.shape[1] + 1
+        )
         embedding, _ = self.model(data.obs.flatten(0, 1), memory.flatten(0, 1))
         self._improve_model(embedding.view(steps + 1, -1, self.cfg.embedding)[:-1], data)
         extra = embedding.detach().view(steps + 1, -1, self.cfg.embedding)

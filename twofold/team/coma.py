@@ -56,7 +56,13 @@ class Coma:
     """Counterfactual multi-agent policy gradients, on the newest episodes only."""
 
     def __init__(
-        self, cfg: ComaConfig, *, networks: TeamNetworks, observation_space: Any, action_space: Any, rngs: Generators
+        self,
+        cfg: ComaConfig,
+        *,
+        networks: TeamNetworks,
+        observation_space: Any,
+        action_space: Any,
+        rngs: Generators,
     ) -> None:
         self.cfg, self.nets, self.shape = cfg, networks, networks.shape
         self._spaces = (observation_space, action_space)
@@ -65,7 +71,11 @@ class Coma:
         self.agent = networks.agent()
         self.critic = MLP(inputs, (hidden, hidden), shape.actions, generator=networks.generator)
         self.target_critic = copy_of(self.critic)
-        self.actor_flat, self.critic_flat, self.target = Flat(self.agent), Flat(self.critic), Flat(self.target_critic)
+        self.actor_flat, self.critic_flat, self.target = (
+            Flat(self.agent),
+            Flat(self.critic),
+            Flat(self.target_critic),
+        )
         self.actor_optimiser = make_optimiser(cfg.optimiser, self.actor_flat, cfg.lr, cfg.optim_eps)
         self.critic_optimiser = make_optimiser(cfg.optimiser, self.critic_flat, cfg.critic_lr, cfg.optim_eps)
         self.scale = RewardScale() if cfg.standardise_rewards else None
@@ -76,7 +86,9 @@ class Coma:
 
     @property
     def epsilon(self) -> Schedule:
-        return Schedule("linear", self.cfg.epsilon_start, self.cfg.epsilon_finish, self.cfg.epsilon_anneal_time)
+        return Schedule(
+            "linear", self.cfg.epsilon_start, self.cfg.epsilon_finish, self.cfg.epsilon_anneal_time
+        )
 
     def policy(self, *, explore: bool, rows: int, rng: np.random.Generator) -> TeamPolicy:
         epsilon = self.epsilon if explore else Schedule("constant", 0.0)
@@ -136,7 +148,9 @@ class Coma:
             next_value = ahead.gather(-1, next_action).squeeze(-1)
             reward = data.reward if self.scale is None else self.scale(data.reward, data.mask)
             going_on = (self.cfg.gamma * (1 - data.terminated)).unsqueeze(-1)
-            target = lambda_returns(reward.unsqueeze(-1), going_on, next_value, data.mask.unsqueeze(-1), self.cfg.td_lambda)
+            target = lambda_returns(
+                reward.unsqueeze(-1), going_on, next_value, data.mask.unsqueeze(-1), self.cfg.td_lambda
+            )
         self.critic_flat.zero_grad()
         q = self.critic(inputs[:-1])
         weight = data.mask.unsqueeze(-1).expand_as(target)

@@ -27,7 +27,9 @@ def partners(argv: list[str]) -> int:
   twofold eval runs/partnered/iql_omg_seed0 --partners=sets/lbf --episodes=50""",
     )
     verbs = parser.add_subparsers(dest="verb", required=True)
-    make = verbs.add_parser("make", help="train algorithms x seeds and keep policies along the way (+ key=value ...)")
+    make = verbs.add_parser(
+        "make", help="train algorithms x seeds and keep policies along the way (+ key=value ...)"
+    )
     make.add_argument("folder", type=Path)
     make.add_argument("--env-config", required=True)
     make.add_argument("--algs", default="iql,vdn,qmix")
@@ -72,7 +74,9 @@ def _make(chosen: argparse.Namespace) -> int:
         settings={key.lstrip("-"): parse_value(value) for key, _, value in pairs},
         say=print,
     )
-    print(f"{len(made.partners)} partners, version {made.about['version']}: {chosen.folder / 'partners.json'}")
+    print(
+        f"{len(made.partners)} partners, version {made.about['version']}: {chosen.folder / 'partners.json'}"
+    )
     return 0
 
 
@@ -90,7 +94,9 @@ def _show(chosen: argparse.Namespace) -> int:
     from .partners import kind_of
 
     found = read_partners(chosen.folder)
-    print(f"{found.folder}  version {found.about['version']}  {found.about['world']} {found.about['world_args']}")
+    print(
+        f"{found.folder}  version {found.about['version']}  {found.about['world']} {found.about['world_args']}"
+    )
     for partner in found.partners:
         print(f"  {partner.name:<24} {partner.algorithm:<10} {kind_of(found, partner.name)}")
     return 0
@@ -103,19 +109,25 @@ def eval_partners(argv: list[str]) -> int:
     from .partners import cross_play, draw_adaptation, draw_cross_play
 
     parser = argparse.ArgumentParser(prog="twofold eval", description="Play with every partner of a set.")
-    parser.add_argument("policies", nargs="*", help="runs or policy files; none: the partners among themselves")
+    parser.add_argument(
+        "policies", nargs="*", help="runs or policy files; none: the partners among themselves"
+    )
     parser.add_argument("--partners", type=Path, required=True)
     parser.add_argument("--episodes", type=int, default=32)
     parser.add_argument("--seed", type=int, default=3_000_000)
     parser.add_argument("--seats", type=int, default=1, help="seats of the evaluated policy")
-    parser.add_argument("--out", type=Path, default=Path("cross_play"), help="folder for the table and pictures")
+    parser.add_argument(
+        "--out", type=Path, default=Path("cross_play"), help="folder for the table and pictures"
+    )
     chosen = parser.parse_args(argv)
     if chosen.episodes < 1:
         raise UserError("--episodes is at least 1")
     found = read_partners(chosen.partners)
     named = {_label(path): load_policy(path) for path in chosen.policies}
     policies = named or {partner.name: partner.load() for partner in found.partners}
-    mean, half, curves = cross_play(found, policies, episodes=chosen.episodes, seed=chosen.seed, seats=chosen.seats)
+    mean, half, curves = cross_play(
+        found, policies, episodes=chosen.episodes, seed=chosen.seed, seats=chosen.seats
+    )
     columns = [partner.name for partner in found.partners]
     chosen.out.mkdir(parents=True, exist_ok=True)
     _write_table(chosen.out / "cross_play.csv", list(policies), columns, mean, half)
@@ -160,12 +172,27 @@ def mixed_team(options: dict[str, Any], settings: dict[str, Any]) -> tuple[dict[
     rest = "".join(f"{count}{name}" for count, name in team if name != trained)
     inner = {key[len("env_args.") :]: value for key, value in settings.items() if key.startswith("env_args.")}
     kept = {key: value for key, value in settings.items() if not key.startswith("env_args.") and key != "mac"}
-    world = resolve(layers_for(trained, options.get("env-config", "skirmish"), {f"env_args.{k}": v for k, v in inner.items()}))
-    check_team(team, world.config.env, {k[9:]: v for k, v in world.values.items() if k.startswith("env_args.")})
-    arguments = {f"env_args.world_args.{k[9:]}": v for k, v in world.values.items() if k.startswith("env_args.")}
-    where = {"env_args.world": world.config.env, "env_args.partners": options["partners"], "env_args.team": rest}
+    world = resolve(
+        layers_for(
+            trained, options.get("env-config", "skirmish"), {f"env_args.{k}": v for k, v in inner.items()}
+        )
+    )
+    check_team(
+        team, world.config.env, {k[9:]: v for k, v in world.values.items() if k.startswith("env_args.")}
+    )
+    arguments = {
+        f"env_args.world_args.{k[9:]}": v for k, v in world.values.items() if k.startswith("env_args.")
+    }
+    where = {
+        "env_args.world": world.config.env,
+        "env_args.partners": options["partners"],
+        "env_args.team": rest,
+    }
     used = {"multi-algs", "train-alg", "partners"}
-    options = {k: v for k, v in options.items() if k not in used} | {"config": trained, "env-config": "partnered"}
+    options = {k: v for k, v in options.items() if k not in used} | {
+        "config": trained,
+        "env-config": "partnered",
+    }
     return options, arguments | where | {"env_args.seats": seats} | kept
 
 

@@ -54,7 +54,9 @@ def rows_of(batch: Episode, steps: int, *, individual: bool) -> RowBatch:
 def _others(batch: Episode, action: Tensor, steps: int) -> Tensor:
     """[T, R, others]: actions of the team mates, then of the fixed partners."""
     agents = action.shape[0]
-    mates = [torch.stack([action[j] for j in range(agents) if j != i], -1) for i in range(agents) if agents > 1]
+    mates = [
+        torch.stack([action[j] for j in range(agents) if j != i], -1) for i in range(agents) if agents > 1
+    ]
     parts = [torch.stack(mates, 1).flatten(1, 2)] if mates else []
     if "others" in batch.obs:
         hidden = torch.from_numpy(batch.obs["others"][:, 1 : steps + 1]).long().transpose(0, 1)
@@ -82,7 +84,10 @@ class ConditionedQ:
         rows = self.shape.agents * count
         if self._unroll is None or self._unroll.rows != rows:
             self._unroll = Unroll(self.agent, limit + 1, rows)
-        obs, action = torch.from_numpy(batch.obs["obs"][:, : steps + 1]), torch.from_numpy(batch.action[:, :steps])
+        obs, action = (
+            torch.from_numpy(batch.obs["obs"][:, : steps + 1]),
+            torch.from_numpy(batch.action[:, :steps]),
+        )
         fill_episodes(self.nets, self._unroll.x[:, : steps + 1], obs, action.long())
         self._steps = steps
 

@@ -54,13 +54,21 @@ class QConfig:
         for name in ("gamma", "epsilon_start", "epsilon_finish", "evaluation_epsilon", "td_lambda"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"learner.{name} must be in [0, 1], got {getattr(self, name)}")
-        for name in ("lr", "grad_norm_clip", "target_update_interval", "epsilon_anneal_time", "mixing_embed_dim"):
+        for name in (
+            "lr",
+            "grad_norm_clip",
+            "target_update_interval",
+            "epsilon_anneal_time",
+            "mixing_embed_dim",
+        ):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"learner.{name} must be above 0, got {getattr(self, name)}")
         if self.hypernet_layers not in (1, 2):
             raise ConfigError(f"learner.hypernet_layers must be 1 or 2, got {self.hypernet_layers}")
         if self.mixer != "none" and self.individual_rewards:
-            raise ConfigError("learner.individual_rewards needs learner.mixer=none: a mixer shares one team reward")
+            raise ConfigError(
+                "learner.individual_rewards needs learner.mixer=none: a mixer shares one team reward"
+            )
 
     @property
     def epsilon(self) -> Schedule:
@@ -98,7 +106,13 @@ class QLearner:
     """Recurrent Q-learning with target networks; the mixer makes it IQL, VDN, QMIX or QTRAN."""
 
     def __init__(
-        self, cfg: QConfig, *, networks: TeamNetworks, observation_space: Any, action_space: Any, rngs: Generators
+        self,
+        cfg: QConfig,
+        *,
+        networks: TeamNetworks,
+        observation_space: Any,
+        action_space: Any,
+        rngs: Generators,
     ) -> None:
         self.cfg, self.nets, self.shape = cfg, networks, networks.shape
         self._spaces = (observation_space, action_space)
@@ -118,7 +132,11 @@ class QLearner:
     def _make_mixer(self) -> nn.Module | None:
         cfg, shape, generator = self.cfg, self.shape, self.nets.generator
         if cfg.mixer == "qmix":
-            sizes = {"embed": cfg.mixing_embed_dim, "hyper": cfg.hypernet_embed, "layers": cfg.hypernet_layers}
+            sizes = {
+                "embed": cfg.mixing_embed_dim,
+                "hyper": cfg.hypernet_embed,
+                "layers": cfg.hypernet_layers,
+            }
             return Monotonic(shape.agents, shape.state, **sizes, generator=generator)
         if cfg.mixer == "qtran":
             sizes = {"memory": self.nets.cfg.hidden, "actions": shape.actions, "embed": cfg.hypernet_embed}
@@ -160,7 +178,10 @@ class QLearner:
         rows = self.shape.agents * count // self.agent.copies
         if self._unroll is None or self._unroll.rows != rows:
             self._unroll = Unroll(self.agent, limit + 1, rows)
-        obs, action = torch.from_numpy(batch.obs["obs"][:, : steps + 1]), torch.from_numpy(batch.action[:, :steps])
+        obs, action = (
+            torch.from_numpy(batch.obs["obs"][:, : steps + 1]),
+            torch.from_numpy(batch.action[:, :steps]),
+        )
         fill_episodes(self.nets, self._unroll.x[:, : steps + 1], obs, action.long())
         return self._unroll
 
@@ -190,7 +211,9 @@ class QLearner:
         """r + gamma * next value, or its average over the rest of the episode with weights lambda^n."""
         reward, going_on, mask = data.reward, self.cfg.gamma * (1 - data.terminated), data.mask
         if self.scale is not None:
-            reward = self.scale(reward, mask if reward.dim() == mask.dim() else mask.unsqueeze(-1).expand_as(reward))
+            reward = self.scale(
+                reward, mask if reward.dim() == mask.dim() else mask.unsqueeze(-1).expand_as(reward)
+            )
         if next_value.dim() == 3:
             going_on, mask = going_on.unsqueeze(-1), mask.unsqueeze(-1)
             reward = reward if reward.dim() == 3 else reward.unsqueeze(-1)

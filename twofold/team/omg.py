@@ -64,7 +64,13 @@ class OMG:
     """Independent Q-learning with opponents modelled by subgoal inference."""
 
     def __init__(
-        self, cfg: OMGConfig, *, networks: TeamNetworks, observation_space: Any, action_space: Any, rngs: Generators
+        self,
+        cfg: OMGConfig,
+        *,
+        networks: TeamNetworks,
+        observation_space: Any,
+        action_space: Any,
+        rngs: Generators,
     ) -> None:
         self.cfg, self.nets, self.shape = cfg, networks, networks.shape
         self._spaces = (observation_space, action_space)
@@ -137,7 +143,13 @@ class OMG:
         if self.cfg.prior or self.updates > self.cfg.prior_updates:
             return
         metrics = improve_prior(
-            self.prior, self.prior_flat, self.prior_optimiser, state[:-1], data.mask, self._normal, self.cfg.kl_weight
+            self.prior,
+            self.prior_flat,
+            self.prior_optimiser,
+            state[:-1],
+            data.mask,
+            self._normal,
+            self.cfg.kl_weight,
         )
         self._metrics |= metrics
 
@@ -159,7 +171,9 @@ class OMG:
         avail = data.avail[:-1]
         best = torch.full(data.mask.shape, -torch.inf)
         chosen = torch.zeros(data.mask.shape, dtype=torch.int64)
-        played = torch.cat([torch.ones_like(data.mask[:1]), data.mask])  # state t exists if step t - 1 was played
+        played = torch.cat(
+            [torch.ones_like(data.mask[:1]), data.mask]
+        )  # state t exists if step t - 1 was played
         for k in range(1, self.cfg.horizon + 1):
             ahead = torch.arange(steps).add(k).clamp(max=steps)
             mean, spread = means[ahead], torch.exp(0.5 * log_variances[ahead])
@@ -305,7 +319,9 @@ def load_prior(prior: Prior, run: Path, *, obs_is_state: bool) -> None:
     """The prior of a finished `omg_prior` run."""
     found = Checkpoints(run / "checkpoints").load()
     if found is None or "named_prior" not in found[1]["learner"]:
-        raise CheckpointError(f"learner.prior: {run} holds no trained prior (train one with --config=omg_prior)")
+        raise CheckpointError(
+            f"learner.prior: {run} holds no trained prior (train one with --config=omg_prior)"
+        )
     saved = found[1]["learner"]
     if bool(saved["obs_is_state"]) != obs_is_state:
         raise CheckpointError(

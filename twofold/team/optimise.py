@@ -39,7 +39,10 @@ def make_optimiser(name: OptimiserName, flat: Flat, lr: float, eps: float) -> Ad
 
 def load_optimiser(optimiser: Adam | RMSProp, state: dict[str, Any]) -> None:
     """Continue from a saved state, whose tensors may have become arrays."""
-    tensors = {key: value if isinstance(value, (int, Tensor)) else torch.as_tensor(value) for key, value in state.items()}
+    tensors = {
+        key: value if isinstance(value, (int, Tensor)) else torch.as_tensor(value)
+        for key, value in state.items()
+    }
     optimiser.load_state_dict(tensors)  # type: ignore[arg-type]
 
 

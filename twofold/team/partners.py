@@ -66,7 +66,9 @@ def _train_stages(
         say(f"training {name}")
         steps = flatten(settings) | {"seed": seed, "trainer.steps": total * stage // stages}
         resolved = resolve(layers_for(algorithm, env_config, steps))
-        run = Run.create(folder / "runs" / f"{algorithm}_s{seed}" / f"c{stage}", resolved, f"partners make {name}")
+        run = Run.create(
+            folder / "runs" / f"{algorithm}_s{seed}" / f"c{stage}", resolved, f"partners make {name}"
+        )
         _train(run, partner.file, folder / "runs" / f"{algorithm}_s{seed}" / f"c{stage - 1}")
     arguments = {k[len("env_args.") :]: v for k, v in whole.values.items() if k.startswith("env_args.")}
     return made, {"world": config.env, "world_args": arguments, "steps": total, "env_config": env_config}
@@ -82,7 +84,9 @@ def _train(run: Run, out: Path, before: Path) -> None:
                 shutil.copy(before / log, run.folder / log)
     run.lock()
     world = make_world(config, purpose="train", rows=config.trainer.rows)
-    tests = {n: make_world(config, purpose=n, rows=config.trainer.eval_rows) for n in evaluation_names(config.env)}
+    tests = {
+        n: make_world(config, purpose=n, rows=config.trainer.eval_rows) for n in evaluation_names(config.env)
+    }
     learner = make_learner(config, world.single_observation_space, world.single_action_space)
     try:
         trainer = Trainer(run, learner, world, tests)
@@ -140,10 +144,16 @@ def meet(
     own = shape_of(first.observation_space)
     whole = own.agents == shape.agents and own.obs == shape.obs
     policies = [first, second] if whole else [second]
-    groups = [Group(seats, (0,)), Group(shape.agents - seats, (1,))] if whole else [Group(shape.agents - seats, (0,))]
+    groups = (
+        [Group(seats, (0,)), Group(shape.agents - seats, (1,))]
+        if whole
+        else [Group(shape.agents - seats, (0,))]
+    )
     free = 0 if whole else own.agents
     seating = Seating(policies, groups, agents=shape.agents, free=free, rows=episodes, rotate=True)
-    learner = None if whole else first.learner.policy(explore=False, rows=episodes, rng=np.random.default_rng(0))
+    learner = (
+        None if whole else first.learner.policy(explore=False, rows=episodes, rng=np.random.default_rng(0))
+    )
     seeds = [seed + i for i in range(episodes)]
     everyone = np.ones(episodes, bool)
     obs, _ = inner.reset(seed=seeds, options={"reset_mask": everyone})
@@ -155,7 +165,9 @@ def meet(
     rewards, over = np.zeros((episodes, shape.limit)), np.zeros(episodes, bool)
     won = np.full(episodes, np.nan)
     for t in range(shape.limit):
-        actions = np.zeros((episodes, 0), np.int64) if learner is None else learner.act(_seat_view(obs, seating))
+        actions = (
+            np.zeros((episodes, 0), np.int64) if learner is None else learner.act(_seat_view(obs, seating))
+        )
         obs, reward, terminated, truncated, info = inner.step(seating.fill(obs, actions))
         rewards[:, t] = np.where(over, 0.0, reward)
         ends = (terminated | truncated) & ~over
@@ -190,7 +202,9 @@ def cross_play(
             returns = met["return"]
             mean[row, column] = returns.mean()
             half[row, column] = half_interval(float(returns.std(ddof=1)) if episodes > 1 else 0.0, episodes)
-            curves.setdefault(f"{name} with {kind_of(found, partner.name)}", []).append(met["rewards"].cumsum(-1))
+            curves.setdefault(f"{name} with {kind_of(found, partner.name)}", []).append(
+                met["rewards"].cumsum(-1)
+            )
     return mean, half, {name: np.concatenate(parts) for name, parts in curves.items()}
 
 
@@ -208,7 +222,9 @@ def draw_cross_play(mean: Array, half: Array, rows: list[str], columns: list[str
     middle = (mean.max() + mean.min()) / 2
     for i, j in np.ndindex(*mean.shape):
         colour = "black" if mean[i, j] > middle else "white"
-        axes.text(j, i, f"{mean[i, j]:.2f}\n±{half[i, j]:.2f}", ha="center", va="center", color=colour, fontsize=7)
+        axes.text(
+            j, i, f"{mean[i, j]:.2f}\n±{half[i, j]:.2f}", ha="center", va="center", color=colour, fontsize=7
+        )
     figure.colorbar(image, label="return")
     figure.tight_layout()
     figure.savefig(path, dpi=120)
@@ -236,4 +252,12 @@ def draw_adaptation(curves: dict[str, Array], path: Path) -> None:
     plt.close(figure)
 
 
-__all__ = ["cross_play", "draw_adaptation", "draw_cross_play", "make_population", "meet", "read_partners", "split_partners"]
+__all__ = [
+    "cross_play",
+    "draw_adaptation",
+    "draw_cross_play",
+    "make_population",
+    "meet",
+    "read_partners",
+    "split_partners",
+]

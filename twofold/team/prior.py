@@ -41,7 +41,13 @@ class PriorLearner:
     """Plays at random (its partners play well) and trains the prior of subgoals on the states it meets."""
 
     def __init__(
-        self, cfg: PriorConfig, *, networks: TeamNetworks, observation_space: Any, action_space: Any, rngs: Generators
+        self,
+        cfg: PriorConfig,
+        *,
+        networks: TeamNetworks,
+        observation_space: Any,
+        action_space: Any,
+        rngs: Generators,
     ) -> None:
         self.cfg, self.nets, self.shape = cfg, networks, networks.shape
         self._spaces = (observation_space, action_space)

@@ -44,7 +44,9 @@ def translate(options: dict[str, Any], settings: dict[str, Any]) -> tuple[dict[s
     for key in [k for k in settings if k in IMPLIED]:
         value = settings.pop(key)
         if value not in IMPLIED[key]:
-            raise ConfigError(f"{key}={value}: the preset of --config chooses this here (docs/from-pymarl.md)")
+            raise ConfigError(
+                f"{key}={value}: the preset of --config chooses this here (docs/from-pymarl.md)"
+            )
     if "local_results_path" in settings:
         options = options | {"runs": str(settings.pop("local_results_path"))}
     _check_mode(settings)
@@ -76,4 +78,9 @@ def _round_test_episodes(settings: dict[str, Any]) -> None:
     if not isinstance(episodes, int) or not isinstance(rows, int) or rows < 1 or episodes % rows == 0:
         return
     settings["test_nepisode"] = max(episodes // rows, 1) * rows
-    log.warning("test_nepisode=%d is no multiple of batch_size_run=%d: %d are played", episodes, rows, settings["test_nepisode"])
+    log.warning(
+        "test_nepisode=%d is no multiple of batch_size_run=%d: %d are played",
+        episodes,
+        rows,
+        settings["test_nepisode"],
+    )

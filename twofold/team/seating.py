@@ -56,12 +56,16 @@ def read_partners(folder: Path) -> PartnerSet:
     """The partner set of a folder, every file checked against its recorded checksum."""
     path = folder / "partners.json"
     if not path.is_file():
-        raise ConfigError(f"{folder} is no partner set (no partners.json): make one with `twofold partners make`")
+        raise ConfigError(
+            f"{folder} is no partner set (no partners.json): make one with `twofold partners make`"
+        )
     record = files.read_json(path)
     try:
         if record["format"] != FORMAT:
             raise CheckpointError(f"{path} has format {record['format']}, this version reads {FORMAT}")
-        partners = tuple(Partner(p["name"], p["algorithm"], folder / Path(p["file"]).name) for p in record["partners"])
+        partners = tuple(
+            Partner(p["name"], p["algorithm"], folder / Path(p["file"]).name) for p in record["partners"]
+        )
         found = PartnerSet(folder, partners, tuple(record["train"]), tuple(record["test"]), record["about"])
         sums = {p["name"]: p["blake2b"] for p in record["partners"]}
     except (KeyError, TypeError) as error:
@@ -97,7 +101,9 @@ def parse_team(text: str) -> list[tuple[int, str]]:
 
     parts = re.findall(r"(\d+)([a-z][a-z_]*)", text)
     if not parts or "".join(count + name for count, name in parts) != text:
-        raise ConfigError(f"'{text}' is no mixed team: write counts and algorithms, such as 4iql3qmix1iql_omg")
+        raise ConfigError(
+            f"'{text}' is no mixed team: write counts and algorithms, such as 4iql3qmix1iql_omg"
+        )
     return [(int(count), name) for count, name in parts]
 
 
@@ -113,11 +119,20 @@ class Seating:
     """Plays the seats of all groups for N rows; the first `free` seats of each row's order are left to a learner."""
 
     def __init__(
-        self, policies: list[LoadedPolicy], groups: list[Group], *, agents: int, free: int, rows: int, rotate: bool
+        self,
+        policies: list[LoadedPolicy],
+        groups: list[Group],
+        *,
+        agents: int,
+        free: int,
+        rows: int,
+        rotate: bool,
     ) -> None:
         taken = sum(group.seats for group in groups)
         if taken + free != agents:
-            raise ConfigError(f"the team has {agents} seats: {taken} for partners and {free} for the learner are not that")
+            raise ConfigError(
+                f"the team has {agents} seats: {taken} for partners and {free} for the learner are not that"
+            )
         self.groups, self.agents, self.free, self.rotate = groups, agents, free, rotate
         rng = np.random.default_rng(0)  # greedy policies draw nothing
         self.policies = [p.learner.policy(explore=False, rows=rows, rng=rng) for p in policies]
@@ -131,7 +146,9 @@ class Seating:
         self.owner[row] = -1
         at = self.free
         for group in self.groups:
-            self.owner[row, self.order[row, at : at + group.seats]] = group.candidates[rng.integers(len(group.candidates))]
+            self.owner[row, self.order[row, at : at + group.seats]] = group.candidates[
+                rng.integers(len(group.candidates))
+            ]
             at += group.seats
 
     def reset(self, rows: Array) -> None:

@@ -25,13 +25,25 @@ class Battle:
     def __init__(self, field: Battlefield, rows: int) -> None:
         units, self.field = len(field.kinds), field
         self.position = np.zeros((rows, units, 2), np.float32)
-        self.health, self.shield, self.cooldown, self.energy, self.quiet = np.zeros((5, rows, units), np.float32)
+        self.health, self.shield, self.cooldown, self.energy, self.quiet = np.zeros(
+            (5, rows, units), np.float32
+        )
         self.aim = np.full((rows, field.enemies), -1, np.int64)  # whom each enemy shoots at
         self._row = np.arange(rows)[:, None]
-        self._range, self._radius, self._speed = field.each("range"), field.each("radius"), field.each("speed")
-        self._cooldown, self._heal, self._splash = field.each("cooldown"), field.each("heal"), field.each("splash")
+        self._range, self._radius, self._speed = (
+            field.each("range"),
+            field.each("radius"),
+            field.each("speed"),
+        )
+        self._cooldown, self._heal, self._splash = (
+            field.each("cooldown"),
+            field.each("heal"),
+            field.each("splash"),
+        )
         self._grounded = solid = field.each("tall") == 0
-        self._touch = np.where(solid[:, None] & solid, self._radius[:, None] + self._radius, 0.0).astype(np.float32)
+        self._touch = np.where(solid[:, None] & solid, self._radius[:, None] + self._radius, 0.0).astype(
+            np.float32
+        )
         np.fill_diagonal(self._touch, 0.0)
         self._armed = field.damage.max(axis=1) > 0
 
@@ -141,7 +153,9 @@ class Battle:
     def _hurt(self, fires: Array, at: Array) -> None:
         rows, units = fires.shape
         force = self.field.damage[np.arange(units), at] * fires
-        damage = np.bincount((self._row * units + at).ravel(), force.ravel(), rows * units).reshape(rows, units)
+        damage = np.bincount((self._row * units + at).ravel(), force.ravel(), rows * units).reshape(
+            rows, units
+        )
         for unit in np.flatnonzero(self._splash):
             damage += self._blast(unit, fires[:, unit], at[:, unit])
         damage = np.where(self.alive, damage, 0).astype(np.float32)

@@ -41,11 +41,48 @@ class UnitType:
 
 TYPES = {
     "marine": UnitType(45, damage=6, range=5, cooldown=15),
-    "marauder": UnitType(125, damage=10, bonus=10, bonus_to="armoured", armour=1, range=6, cooldown=25, radius=0.5625, tag="armoured"),
-    "medivac": UnitType(150, armour=1, range=4, speed=2.5, radius=0.75, tag="armoured", heal=9, energy=50, tall=True),
-    "stalker": UnitType(80, 80, damage=13, bonus=5, bonus_to="armoured", armour=1, range=6, cooldown=30, speed=2.95, radius=0.625, tag="armoured"),
+    "marauder": UnitType(
+        125,
+        damage=10,
+        bonus=10,
+        bonus_to="armoured",
+        armour=1,
+        range=6,
+        cooldown=25,
+        radius=0.5625,
+        tag="armoured",
+    ),
+    "medivac": UnitType(
+        150, armour=1, range=4, speed=2.5, radius=0.75, tag="armoured", heal=9, energy=50, tall=True
+    ),
+    "stalker": UnitType(
+        80,
+        80,
+        damage=13,
+        bonus=5,
+        bonus_to="armoured",
+        armour=1,
+        range=6,
+        cooldown=30,
+        speed=2.95,
+        radius=0.625,
+        tag="armoured",
+    ),
     "zealot": UnitType(100, 50, damage=8, hits=2, armour=1, cooldown=19, radius=0.5),
-    "colossus": UnitType(200, 150, damage=10, bonus=5, bonus_to="light", armour=1, range=7, cooldown=24, radius=1.0, tag="armoured", splash=1.25, tall=True),
+    "colossus": UnitType(
+        200,
+        150,
+        damage=10,
+        bonus=5,
+        bonus_to="light",
+        armour=1,
+        range=7,
+        cooldown=24,
+        radius=1.0,
+        tag="armoured",
+        splash=1.25,
+        tall=True,
+    ),
     "zergling": UnitType(35, damage=5, cooldown=11, speed=2.95),
     "hydralisk": UnitType(90, damage=12, range=5, cooldown=10, radius=0.625),
 }
@@ -62,7 +99,9 @@ class Battlefield:
     types: dict[str, UnitType]
     allies: int
     spawn: Array  # [U, 2], before jitter
-    cliffs: tuple[tuple[float, float, float, float], ...]  # x0, y0, x1, y1: ground that only tall units can walk on
+    cliffs: tuple[
+        tuple[float, float, float, float], ...
+    ]  # x0, y0, x1, y1: ground that only tall units can walk on
 
     @cached_property
     def enemies(self) -> int:
@@ -106,7 +145,9 @@ def load_battlefield(name: str) -> Battlefield:
     """A map of the package by name, or a JSON file of the user's by path."""
     path = Path(name) if name.endswith(".json") else MAPS / f"{name}.json"
     if not path.is_file():
-        raise ConfigError(f"env_args.map_name: no map '{name}'; there are {', '.join(map_names())}, or give a path to a .json")
+        raise ConfigError(
+            f"env_args.map_name: no map '{name}'; there are {', '.join(map_names())}, or give a path to a .json"
+        )
     try:
         return _parse(path.stem, json.loads(path.read_text()))
     except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -55,7 +55,9 @@ def _draw_unit(canvas: Any, battle: Battle, row: int, unit: int) -> None:
         full = float(field.each(name)[unit])
         if full > 0:
             share = float(values[row, unit]) / full
-            canvas.line([x - radius, y - radius - above, x - radius + 2 * radius * share, y - radius - above], bar, 2)
+            canvas.line(
+                [x - radius, y - radius - above, x - radius + 2 * radius * share, y - radius - above], bar, 2
+            )
 
 
 def draw_forage(size: Array, place: Array, level: Array, food: Array) -> Array:

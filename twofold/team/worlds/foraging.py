@@ -45,7 +45,9 @@ class Foraging(gym.vector.VectorEnv[Any, Any, Any]):
         self._rewards = np.zeros((rows, self.players), np.float32)
         self._foraged = np.zeros(rows)
         # The order in which each player sees the others: itself first.
-        self._order = np.array([[i, *(j for j in range(self.players) if j != i)] for i in range(self.players)])
+        self._order = np.array(
+            [[i, *(j for j in range(self.players) if j != i)] for i in range(self.players)]
+        )
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         seeds = seed if isinstance(seed, (list, tuple)) else [seed] * self.num_envs
@@ -98,7 +100,11 @@ class Foraging(gym.vector.VectorEnv[Any, Any, Any]):
         strength = (helps * self._level[..., None]).sum(1)  # [N, F]
         level = self._food[..., 2]
         eaten = (level > 0) & (strength >= level) & helps.any(1)
-        share = self._level[..., None] * level[:, None] / np.maximum(strength * self._spawned[:, None], 1)[:, None]
+        share = (
+            self._level[..., None]
+            * level[:, None]
+            / np.maximum(strength * self._spawned[:, None], 1)[:, None]
+        )
         gain = (helps & eaten[:, None]) * share
         failed = (helps & ~eaten[:, None]).any(-1)
         self._rewards = (gain.sum(-1) - self.penalty * failed).astype(np.float32)
@@ -110,7 +116,9 @@ class Foraging(gym.vector.VectorEnv[Any, Any, Any]):
         order = np.argsort(~left, axis=1, kind="stable")  # what is left moves to the front
         food = np.where(left[..., None], self._food, [-1, -1, 0])
         food = np.take_along_axis(food, order[..., None], 1).reshape(rows, 1, -1)
-        players = np.concatenate([self._place, self._level[..., None]], -1)[:, self._order].reshape(rows, self.players, -1)
+        players = np.concatenate([self._place, self._level[..., None]], -1)[:, self._order].reshape(
+            rows, self.players, -1
+        )
         obs = np.concatenate([np.repeat(food, self.players, 1), players], -1).astype(np.float32)
         avail = np.ones((rows, self.players, 6), np.uint8)
         found = {"obs": obs, "state": obs.reshape(rows, -1).copy(), "avail": avail, "step": self._step.copy()}
@@ -126,7 +134,10 @@ class Foraging(gym.vector.VectorEnv[Any, Any, Any]):
     def render(self) -> Any:
         from .drawing import draw_forage
 
-        return tuple(draw_forage(self.size, self._place[i], self._level[i], self._food[i]) for i in range(self.num_envs))
+        return tuple(
+            draw_forage(self.size, self._place[i], self._level[i], self._food[i])
+            for i in range(self.num_envs)
+        )
 
 
 _ARRAYS = ("place", "level", "food", "spawned", "step", "rewards", "foraged")

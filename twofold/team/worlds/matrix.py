@@ -24,7 +24,9 @@ SAFE, RISKY = ((7.0, 7.0), (7.0, 7.0)), ((0.0, 1.0), (1.0, 8.0))
 class MatrixConfig:
     """A game of one joint action."""
 
-    payoff: dict[str, Any] = field(default_factory=dict)  # {"rows": [[...], ...]}; QTRAN's 3x3 game when empty
+    payoff: dict[str, Any] = field(
+        default_factory=dict
+    )  # {"rows": [[...], ...]}; QTRAN's 3x3 game when empty
 
 
 @dataclass(frozen=True)

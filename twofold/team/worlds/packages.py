@@ -67,7 +67,9 @@ class WarehouseConfig:
     individual: bool = False
 
 
-@worlds.register("team/rware", config=WarehouseConfig, view=lambda cfg, mode: rware(cfg, rows=1, purpose="eval"))
+@worlds.register(
+    "team/rware", config=WarehouseConfig, view=lambda cfg, mode: rware(cfg, rows=1, purpose="eval")
+)
 def rware(cfg: WarehouseConfig, *, rows: int, purpose: str) -> Any:
     """Robots bring requested shelves to a goal (package rware)."""
     _package("rware", "the warehouse world")
@@ -129,11 +131,15 @@ def pettingzoo(cfg: PettingZooConfig, *, rows: int, purpose: str) -> Any:
     if not cfg.id:
         raise ConfigError("env_args.id: name the environment, for example env_args.id=sisl.pursuit_v4")
     if cfg.id.startswith("mpe."):
-        raise ConfigError(f"PettingZoo moved its particle games to mpe2: env=team/mpe env_args.id={cfg.id[4:]}")
+        raise ConfigError(
+            f"PettingZoo moved its particle games to mpe2: env=team/mpe env_args.id={cfg.id[4:]}"
+        )
     return _parallel(cfg, "pettingzoo", rows, {})
 
 
-def _parallel(cfg: ParticleConfig | PettingZooConfig, package: str, rows: int, settings: dict[str, Any]) -> Any:
+def _parallel(
+    cfg: ParticleConfig | PettingZooConfig, package: str, rows: int, settings: dict[str, Any]
+) -> Any:
     _package(package, f"the world '{cfg.id}'")
     try:
         module = importlib.import_module(f"{package}.{cfg.id}")
@@ -161,14 +167,18 @@ def _stand(obs: Array, actions: gym.Space[Any], rng: np.random.Generator) -> Any
     return 0 if isinstance(actions, gym.spaces.Discrete) else np.zeros(actions.shape, actions.dtype)
 
 
-def flee(obs: Array, actions: gym.Space[Any], rng: np.random.Generator, *, landmarks: int = 2, hunters: int = 3) -> Any:
+def flee(
+    obs: Array, actions: gym.Space[Any], rng: np.random.Generator, *, landmarks: int = 2, hunters: int = 3
+) -> Any:
     """The prey of simple_tag: away from the nearest hunter, back from the border, now and then at random."""
     place = obs[2:4]
     others = obs[4 + 2 * landmarks : 4 + 2 * landmarks + 2 * hunters].reshape(-1, 2)
     nearest = others[np.argmin((others**2).sum(-1))]
     wish = -nearest / (np.linalg.norm(nearest) + 1e-6) - place * np.maximum(np.abs(place) - 0.7, 0) * 10
     if isinstance(actions, gym.spaces.Box):
-        return np.array([0, max(-wish[0], 0), max(wish[0], 0), max(-wish[1], 0), max(wish[1], 0)], np.float32).clip(0, 1)
+        return np.array(
+            [0, max(-wish[0], 0), max(wish[0], 0), max(-wish[1], 0), max(wish[1], 0)], np.float32
+        ).clip(0, 1)
     if rng.random() < 0.1:
         return int(rng.integers(5))
     axis = int(np.abs(wish).argmax())  # choices: stay, left, right, down, up

@@ -51,7 +51,9 @@ def inner_world(name: str, settings: dict[str, Any], rows: int, purpose: str) ->
     return entry.make(entry.config(**typed), rows=rows, purpose=purpose)
 
 
-def groups_for(found: PartnerSet, which: str, team: str, free: int, agents: int) -> tuple[list[Any], list[Group]]:
+def groups_for(
+    found: PartnerSet, which: str, team: str, free: int, agents: int
+) -> tuple[list[Any], list[Group]]:
     """The policies to load and the groups of seats that draw from them."""
     chosen = found.split(which)
     if not team:
@@ -61,12 +63,16 @@ def groups_for(found: PartnerSet, which: str, team: str, free: int, agents: int)
         fitting = tuple(i for i, partner in enumerate(chosen) if partner.algorithm == algorithm)
         if not fitting:
             known = ", ".join(sorted({p.algorithm for p in chosen}))
-            raise ConfigError(f"{found.folder}: no {which} partner of the algorithm '{algorithm}'; there are {known}")
+            raise ConfigError(
+                f"{found.folder}: no {which} partner of the algorithm '{algorithm}'; there are {known}"
+            )
         groups.append(Group(count, fitting))
     return chosen, groups
 
 
-@worlds.register("team/partnered", config=PartneredConfig, evaluations=("train_partners", "test_partners"), workers=False)
+@worlds.register(
+    "team/partnered", config=PartneredConfig, evaluations=("train_partners", "test_partners"), workers=False
+)
 class Partnered(gym.vector.VectorEnv[Any, Any, Any]):
     """Play with (or against) fixed partners; evaluated with those of training and with those never seen."""
 
@@ -104,11 +110,15 @@ class Partnered(gym.vector.VectorEnv[Any, Any, Any]):
         self._obs, reward, terminated, truncated, info = self.inner.step(joint)
         free = self.cfg.seats
         self._played = np.take_along_axis(joint, self.seating.order[:, free:], 1).astype(np.int16)
-        episode = {"team_return": info["episode"].pop("return")} if "return" in info.get("episode", {}) else {}
+        episode = (
+            {"team_return": info["episode"].pop("return")} if "return" in info.get("episode", {}) else {}
+        )
         first = np.take_along_axis(self.seating.owner, self.seating.order[:, free : free + 1], 1)[:, 0]
         episode |= info.get("episode", {}) | {"partner": first.astype(float)}
         if self._own:
-            reward = np.take_along_axis(self._obs["rewards"], self.seating.order[:, :free], 1).sum(-1, dtype=float)
+            reward = np.take_along_axis(self._obs["rewards"], self.seating.order[:, :free], 1).sum(
+                -1, dtype=float
+            )
         return self._view(), reward, terminated, truncated, info | {"episode": episode}
 
     def _view(self) -> dict[str, Array]:
@@ -129,12 +139,19 @@ class Partnered(gym.vector.VectorEnv[Any, Any, Any]):
 
     def snapshot(self) -> dict[str, Any]:
         seen = {path: np.array(leaf) for path, leaf in tree.items(self._obs)}
-        return {"inner": self.inner.snapshot(), "seating": self.seating.state_dict(), "obs": seen, "played": self._played.copy()}
+        return {
+            "inner": self.inner.snapshot(),
+            "seating": self.seating.state_dict(),
+            "obs": seen,
+            "played": self._played.copy(),
+        }
 
     def restore(self, snapshot: dict[str, Any]) -> None:
         self.inner.restore(snapshot["inner"])
         self.seating.load_state_dict(snapshot["seating"])
-        self._obs = {key: np.array(snapshot["obs"][key]) for key in self.inner.single_observation_space.spaces}
+        self._obs = {
+            key: np.array(snapshot["obs"][key]) for key in self.inner.single_observation_space.spaces
+        }
         self._played = np.array(snapshot["played"])
 
     def render(self) -> Any:

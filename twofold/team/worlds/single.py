@@ -70,7 +70,9 @@ class TeamEnv(gym.Env[Any, Any]):
         self.action_space = spaces.MultiDiscrete([max(counts)] * len(counts))
         return counts
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         self._steps = 0
         self._rewards[:] = 0
@@ -89,10 +91,14 @@ class TeamEnv(gym.Env[Any, Any]):
         if not self._continuous:
             return [int(a) if self._avail[i, a] else 0 for i, a in enumerate(np.asarray(action, np.int64))]
         parts = []
-        for space, numbers in zip(self.game.actions, np.asarray(action).reshape(len(self.game.actions), -1), strict=True):
+        for space, numbers in zip(
+            self.game.actions, np.asarray(action).reshape(len(self.game.actions), -1), strict=True
+        ):
             assert isinstance(space, spaces.Box)
             share = (numbers[: int(np.prod(space.shape))] + 1) / 2
-            parts.append((space.low + share.reshape(space.shape) * (space.high - space.low)).astype(np.float32))
+            parts.append(
+                (space.low + share.reshape(space.shape) * (space.high - space.low)).astype(np.float32)
+            )
         return parts
 
     def _observe(self, obs: list[Array]) -> dict[str, Array]:
@@ -104,7 +110,12 @@ class TeamEnv(gym.Env[Any, Any]):
         if avail is not None:
             self._avail = np.asarray(avail, np.uint8)
         state = padded.ravel().copy() if whole is None else np.asarray(whole, np.float32).ravel()
-        found = {"obs": padded, "state": state, "avail": self._avail.copy(), "step": np.array(self._steps, np.int32)}
+        found = {
+            "obs": padded,
+            "state": state,
+            "avail": self._avail.copy(),
+            "step": np.array(self._steps, np.int32),
+        }
         return found | ({"rewards": self._rewards.copy()} if self._individual else {})
 
     def render(self) -> Any:
@@ -153,7 +164,9 @@ class TupleGame:
         self.env.close()
 
 
-Other = Callable[[Array, gym.Space[Any], np.random.Generator], Any]  # (its observation, its actions, rng) -> action
+Other = Callable[
+    [Array, gym.Space[Any], np.random.Generator], Any
+]  # (its observation, its actions, rng) -> action
 
 
 class ParallelGame:
@@ -164,7 +177,9 @@ class ParallelGame:
         self.team = [agent for agent in env.possible_agents if agent.startswith(team)]
         self.others = [agent for agent in env.possible_agents if agent not in self.team]
         if not self.team:
-            raise ConfigError(f"env_args.team: no agent begins with '{team}'; there are {env.possible_agents}")
+            raise ConfigError(
+                f"env_args.team: no agent begins with '{team}'; there are {env.possible_agents}"
+            )
         if self.others and other is None:
             raise ConfigError(f"env_args.others: say who plays {', '.join(self.others)}")
         self.observations = [env.observation_space(agent) for agent in self.team]
@@ -180,11 +195,18 @@ class ParallelGame:
 
     def _team_view(self) -> list[Array]:
         """Observations of the team; an agent that left sees zeros."""
-        blank = {a: np.zeros(space.shape, np.float32) for a, space in zip(self.team, self.observations, strict=True)}
+        blank = {
+            a: np.zeros(space.shape, np.float32)
+            for a, space in zip(self.team, self.observations, strict=True)
+        }
         return [self._seen.get(agent, blank[agent]) for agent in self.team]
 
     def step(self, actions: list[Any]) -> tuple[list[Array], list[float], bool, bool]:
-        joint = {agent: action for agent, action in zip(self.team, actions, strict=True) if agent in self.env.agents}
+        joint = {
+            agent: action
+            for agent, action in zip(self.team, actions, strict=True)
+            if agent in self.env.agents
+        }
         for agent in self.others:
             if agent in self.env.agents and self.other is not None:
                 joint[agent] = self.other(self._seen[agent], self.env.action_space(agent), self._rng)

@@ -70,7 +70,11 @@ class Skirmish(gym.vector.VectorEnv[Any, Any, Any]):
         self._healers = np.flatnonzero(heals)
         self.views = Views(cfg, self.field, actions)
         limit = self.field.limit
-        dress(self, rows, TeamShape(self.field.allies, self.views.obs_size, self.views.state_size, actions, limit, False))
+        dress(
+            self,
+            rows,
+            TeamShape(self.field.allies, self.views.obs_size, self.views.state_size, actions, limit, False),
+        )
         self._last = np.zeros((rows, self.field.allies), np.int64)
         self._step = np.zeros(rows, np.int32)
         self._over = np.zeros(rows, bool)
@@ -103,7 +107,9 @@ class Skirmish(gym.vector.VectorEnv[Any, Any, Any]):
 
     def _walk(self, actions: Array) -> Array:
         moving = (actions >= MOVES) & (actions < ATTACK)
-        return DIRECTIONS[np.where(moving, actions - MOVES, 0)] * (moving[..., None] * np.float32(self.cfg.move_amount))
+        return DIRECTIONS[np.where(moving, actions - MOVES, 0)] * (
+            moving[..., None] * np.float32(self.cfg.move_amount)
+        )
 
     def _targets(self, actions: Array) -> Array:
         target = np.where(actions >= ATTACK, actions - ATTACK + self.field.allies, -1)
@@ -168,16 +174,25 @@ class Skirmish(gym.vector.VectorEnv[Any, Any, Any]):
         return avail
 
     def _observe(self) -> dict[str, Array]:
-        visible = (self._gaps[2] < SIGHT) & self.battle.alive[:, None] & self.battle.alive[:, : self.field.allies, None]
+        visible = (
+            (self._gaps[2] < SIGHT)
+            & self.battle.alive[:, None]
+            & self.battle.alive[:, : self.field.allies, None]
+        )
         obs = self.views.obs(self.battle, self._gaps, visible, self._avail, self._last, self._step)
-        state = obs.reshape(len(obs), -1).copy() if self.cfg.obs_instead_of_state else (
-            self.views.state(self.battle, self._last, self._step)
+        state = (
+            obs.reshape(len(obs), -1).copy()
+            if self.cfg.obs_instead_of_state
+            else (self.views.state(self.battle, self._last, self._step))
         )
         return {"obs": obs, "state": state, "avail": self._avail.copy(), "step": self._step.copy()}
 
     def snapshot(self) -> dict[str, Any]:
         return {
-            "battle": self.battle.snapshot(), "last": self._last.copy(), "step": self._step.copy(), "over": self._over.copy()
+            "battle": self.battle.snapshot(),
+            "last": self._last.copy(),
+            "step": self._step.copy(),
+            "over": self._over.copy(),
         }
 
     def restore(self, snapshot: dict[str, Any]) -> None:
@@ -190,4 +205,6 @@ class Skirmish(gym.vector.VectorEnv[Any, Any, Any]):
         """A picture of every row, uint8 [height, width, 3]."""
         from .drawing import draw
 
-        return tuple(draw(self.battle, row, self._last[row], int(self._step[row])) for row in range(self.num_envs))
+        return tuple(
+            draw(self.battle, row, self._last[row], int(self._step[row])) for row in range(self.num_envs)
+        )

@@ -11,7 +11,11 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-METADATA: dict[str, Any] = {"autoreset_mode": AutoresetMode.DISABLED, "render_modes": ["rgb_array"], "render_fps": 8}
+METADATA: dict[str, Any] = {
+    "autoreset_mode": AutoresetMode.DISABLED,
+    "render_modes": ["rgb_array"],
+    "render_fps": 8,
+}
 
 
 @dataclass(frozen=True)

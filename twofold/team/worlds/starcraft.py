@@ -90,7 +90,9 @@ class StarCraft:
         return np.asarray(self.env.get_avail_actions(), np.uint8)
 
     def render(self) -> Any:
-        raise UserError("StarCraft II shows itself in its own window; smac saves replays with env_args.replay_dir")
+        raise UserError(
+            "StarCraft II shows itself in its own window; smac saves replays with env_args.replay_dir"
+        )
 
     def close(self) -> None:
         self.env.close()
@@ -129,7 +131,9 @@ def game_folder(map_name: str) -> Path:
         raise UserError(f"StarCraft II is not at {folder}: set SC2PATH; {instead(map_name)}")
     maps = folder / "Maps" / "SMAC_Maps"
     if not (maps / f"{map_name}.SC2Map").is_file():
-        raise UserError(f"no map {maps / map_name}.SC2Map: unpack smac's SMAC_Maps there; {instead(map_name)}")
+        raise UserError(
+            f"no map {maps / map_name}.SC2Map: unpack smac's SMAC_Maps there; {instead(map_name)}"
+        )
     return folder
 
 

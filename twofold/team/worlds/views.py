@@ -24,13 +24,19 @@ class Views:
         allies, enemies = field.allies, field.enemies
         shield = field.each("shield")
         self._ally_shield, self._enemy_shield = shield[:allies].any(), shield[allies:].any()
-        self._types = np.eye(max(field.type_bits, 1), dtype=np.float32)[field.type_index % max(field.type_bits, 1)]
+        self._types = np.eye(max(field.type_bits, 1), dtype=np.float32)[
+            field.type_index % max(field.type_bits, 1)
+        ]
         health, bits = bool(cfg.obs_all_health), field.type_bits
         self._enemy = 4 + bits + health * (1 + self._enemy_shield)
         self._ally = 4 + bits + health * (1 + self._ally_shield) + cfg.obs_last_action * actions
         self._own = bits + cfg.obs_own_health * (1 + self._ally_shield)
         self.obs_size = int(
-            MOVE_COLUMNS + enemies * self._enemy + (allies - 1) * self._ally + self._own + cfg.obs_timestep_number
+            MOVE_COLUMNS
+            + enemies * self._enemy
+            + (allies - 1) * self._ally
+            + self._own
+            + cfg.obs_timestep_number
         )
         per_ally, per_enemy = 4 + self._ally_shield + bits, 3 + self._enemy_shield + bits
         self.state_size = int(
@@ -45,7 +51,13 @@ class Views:
         self._others = np.array([[j for j in range(allies) if j != i] for i in range(allies)], np.int64)
 
     def obs(
-        self, battle: Battle, gaps: tuple[Array, Array, Array], visible: Array, avail: Array, last: Array, step: Array
+        self,
+        battle: Battle,
+        gaps: tuple[Array, Array, Array],
+        visible: Array,
+        avail: Array,
+        last: Array,
+        step: Array,
     ) -> Array:
         """Own possible moves, then every enemy, every other ally, and the unit itself; zeros for the unseen and the dead."""
         rows, allies, enemies = len(step), self.field.allies, self.field.enemies
@@ -55,7 +67,9 @@ class Views:
         block = out[..., at : at + enemies * self._enemy].reshape(rows, allies, enemies, self._enemy)
         foes = tuple(gap[..., allies:] for gap in gaps)
         shootable = avail[..., 6 : 6 + enemies]
-        self._fill(block, shootable, foes, visible[..., allies:], battle, slice(allies, None), self._enemy_shield)
+        self._fill(
+            block, shootable, foes, visible[..., allies:], battle, slice(allies, None), self._enemy_shield
+        )
         out[..., at : at + enemies * self._enemy] = block.reshape(rows, allies, -1)
         at += enemies * self._enemy
         if allies > 1:
@@ -91,7 +105,9 @@ class Views:
         block = np.zeros((rows, allies, allies, self._ally), np.float32)
         self._fill(block, seen, tuple(gap[..., team] for gap in gaps), seen, battle, team, self._ally_shield)
         if self.cfg.obs_last_action:
-            block[..., -self.actions :] = np.eye(self.actions, dtype=np.float32)[last][:, None] * seen[..., None]
+            block[..., -self.actions :] = (
+                np.eye(self.actions, dtype=np.float32)[last][:, None] * seen[..., None]
+            )
         return np.take_along_axis(block, self._others[None, :, :, None], 2).reshape(rows, allies, -1)
 
     def _fill_own(self, block: Array, battle: Battle) -> None:
@@ -112,11 +128,21 @@ class Views:
         place = (battle.position - self.field.size / 2) / self.field.size
         health = (battle.health / self._health)[..., None]
         energy = self.field.each("energy")
-        ready = battle.cooldown / self.field.each("cooldown") if not energy.any() else np.where(
-            energy > 0, battle.energy / np.maximum(energy, 1), battle.cooldown / self.field.each("cooldown")
+        ready = (
+            battle.cooldown / self.field.each("cooldown")
+            if not energy.any()
+            else np.where(
+                energy > 0,
+                battle.energy / np.maximum(energy, 1),
+                battle.cooldown / self.field.each("cooldown"),
+            )
         )
         shield = (battle.shield / self._shield)[..., None]
-        types = np.broadcast_to(self._types, (rows, *self._types.shape)) if self.field.type_bits else shield[..., :0]
+        types = (
+            np.broadcast_to(self._types, (rows, *self._types.shape))
+            if self.field.type_bits
+            else shield[..., :0]
+        )
         ours = [health, ready[..., None], place] + [shield] * bool(self._ally_shield) + [types]
         theirs = [health, place] + [shield] * bool(self._enemy_shield) + [types]
         parts = [
