@@ -171,16 +171,19 @@ def main() -> None:
     }
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "team_updates.json").write_text(json.dumps({"about": about, "sizes": found}, indent=1))
-    lines = ["# QMIX updates against their matrix products (batch 32, one thread)", "",
-             "| size | update ms | products ms | share, medians | share, least disturbed |", "|---|---|---|---|---|"]  # fmt: skip
+    lines = ["# QMIX updates against their matrix products (batch 32, one thread)", ""]
+    lines += [
+        "| size | update ms | products ms | share, medians | share, least disturbed |",
+        "|---|---|---|---|---|",
+    ]
     for f in found:
-        lines.append(
-            f"| {f['name']} | {f['update_ms']:.1f} | {f['products_ms']:.1f} | {f['share_median']:.2f} | {f['share_least_disturbed']:.2f} |"
-        )
+        shares = f"{f['share_median']:.2f} | {f['share_least_disturbed']:.2f}"
+        lines.append(f"| {f['name']} | {f['update_ms']:.1f} | {f['products_ms']:.1f} | {shares} |")
     lines += [
         "",
-        f"Measured with {about}: `python benchmarks/team_updates.py`. `load` is the machine's load average then.",
+        "Times are of the process alone (CPU time), both in turn; `load` is the machine's load average.",
     ]
+    lines += [f"{about}", "", "    python benchmarks/team_updates.py"]
     (RESULTS / "team_updates.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 

@@ -60,9 +60,6 @@ Score a policy on fresh seeds: mean, standard deviation and 95 % interval.
 With --partners=SET a team policy plays with every partner of the set: table, heat map, adaptation curves.
 examples: twofold eval runs/pendulum/td3_seed0 --episodes=100
           twofold eval runs/partnered/iql_omg_seed0 --partners=sets/lbf --out=cross_play""",
-    "play": """usage: twofold play RUN_OR_POLICY [--out=FILE.mp4] [--human] [--seed=N] [--import=FILE.py]
-=======
-example: twofold eval runs/pendulum/td3_seed0 --episodes=100""",
     "play": """usage: twofold play RUN_OR_POLICY | --zoo=NAME [--out=FILE.mp4] [--human] [--seed=N] [--import=FILE.py]
 
 Write a video of one episode, or open a window with --human.

@@ -83,7 +83,8 @@ def test_pymarls_names_reach_our_settings():
     words += (
         "buffer_size=400 batch_size=16 gamma=0.97 rnn_hidden_dim=32 mixing_embed_dim=16 grad_norm_clip=5 "
     )
-    words += "runner=parallel mac=basic_mac agent=rnn use_tensorboard=False runner_log_interval=3000 use_cuda=False save_model=True"
+    words += "runner=parallel mac=basic_mac agent=rnn use_tensorboard=False runner_log_interval=3000 "
+    words += "use_cuda=False save_model=True"
     _, settings = translate({"config": "qmix"}, typed(words))
     config = resolve(layers_for("qmix", "skirmish", settings)).config
     trainer, learner = config.trainer, config.learner
@@ -136,7 +137,8 @@ def test_a_class_of_pymarl_that_a_preset_chooses_otherwise_is_explained():
 def test_qmix_of_pymarl_runs_as_typed(tmp_path):
     from twofold.cli import main
 
-    small = "env_args.map_name=3m t_max=60 networks.hidden=8 test_interval=50 test_nepisode=2 trainer.test_episodes=1 use_tensorboard=False"
+    small = "env_args.map_name=3m t_max=60 networks.hidden=8 test_interval=50 test_nepisode=2 "
+    small += "trainer.test_episodes=1 use_tensorboard=False"
     argv = [
         "train",
         "--config=qmix",

@@ -41,10 +41,9 @@ class Recurrent(nn.Module):
 
     def forward(self, x: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """One step, differentiable: the reference for `Unroll`, and what acts."""
-        width = self.width
         entered = torch.relu(_affine(self.enter, x))
-        reset, update, candidate = _affine(self.gates, entered).split(width, -1)
-        past, past_reset, past_update = _affine(self.recur, hidden).split(width, -1)
+        reset, update, candidate = _affine(self.gates, entered).chunk(3, -1)
+        past, past_reset, past_update = _affine(self.recur, hidden).chunk(3, -1)
         reset, update = torch.sigmoid(reset + past_reset), torch.sigmoid(update + past_update)
         candidate = torch.tanh(candidate + reset * past)
         hidden = torch.lerp(candidate, hidden, update)
@@ -93,7 +92,7 @@ class Unroll:
             if not ones:
                 return torch.empty(*size, width, dtype=like.dtype)
             flat = block(net.copies * (steps + more) * rows, width, like)
-            return flat.unflatten(0, (net.copies, steps + more, rows))
+            return flat.unflatten(0, (net.copies, steps + more, rows))  # type: ignore[no-any-return, no-untyped-call]
 
         self._x, self._entered = room(net.inputs, ones=True), room(net.width, ones=True)
         self._hidden = room(net.width, ones=True, more=1)  # _hidden[:, t] is the state before step t
@@ -109,8 +108,8 @@ class Unroll:
         """The pieces of one step; made once, since making them costs as much as filling them."""
         rz, slope = self._rz[k, t], self._slopes[k, t]
         before, after = self._hidden[k, t], self._hidden[k, t + 1, :, :-1]
-        kept = (rz, *rz.split(self.width, -1), self._candidate[k, t], self._past[k, t])
-        gradients = (self._d_hidden[k, t], *slope.split(self.width, -1), slope[:, : 3 * self.width])
+        kept = (rz, *rz.chunk(2, -1), self._candidate[k, t], self._past[k, t])
+        gradients = (self._d_hidden[k, t], *slope.chunk(4, -1), slope[:, : 3 * self.width])
         return _Views(before, before[:, :-1], after, *kept, *gradients)
 
     @property

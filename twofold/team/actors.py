@@ -67,7 +67,7 @@ class DecentralActor(nn.Module):
     def forward(self, obs: dict[str, Tensor]) -> Tensor:
         seen = obs["obs"]
         number = self.number.expand(len(seen), -1, -1)  # type: ignore[operator]
-        return self.net(torch.cat([seen, number], -1)).flatten(1)
+        return torch.flatten(self.net(torch.cat([seen, number], -1)), 1)
 
 
 class CentralCritics(nn.Module):
@@ -78,7 +78,8 @@ class CentralCritics(nn.Module):
         self.net = Twin(state, actions, hidden, generator=generator)
 
     def forward(self, obs: dict[str, Tensor], action: Tensor) -> Tensor:
-        return self.net(obs["state"], action)
+        values: Tensor = self.net(obs["state"], action)
+        return values
 
     def first(self, obs: dict[str, Tensor], action: Tensor) -> Tensor:
         """The first critic alone, [B]."""

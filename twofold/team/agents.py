@@ -123,7 +123,7 @@ class TeamPolicy:
             scores = scores + self.rng.gumbel(
                 size=scores.shape
             )  # the highest is then a draw from the softmax
-        action = scores.argmax(-1)
+        action: Array = scores.argmax(-1)
         epsilon = self.epsilon(self.steps)
         if epsilon > 0:
             random = self.rng.random(action.shape) < epsilon
@@ -139,7 +139,9 @@ class TeamPolicy:
 
     def _uniform(self, avail: Array) -> Array:
         # The largest of one draw per available action; +1 keeps a draw of 0 above the unavailable.
-        return ((self.rng.random(avail.shape) + 1) * (np.asarray(avail) > 0)).argmax(-1)
+        draws = (self.rng.random(avail.shape) + 1) * (np.asarray(avail) > 0)
+        drawn: Array = np.argmax(draws, -1)
+        return drawn
 
     def state_dict(self) -> dict[str, Any]:
         return {"hidden": self.hidden.clone(), "last_action": self.last_action, "steps": self.steps}
@@ -163,7 +165,7 @@ def fill_episodes(nets: TeamNetworks, x: Tensor, obs: Tensor, action: Tensor) ->
         nets.fill(x, by_agent, before)
         return
     # Shared weights: the rows of one step are (agent, episode), so the agent axis moves behind time.
-    rows = x.unflatten(2, (agents, batch))[0].transpose(0, 1)
+    rows = x[0].view(steps, agents, batch, -1).transpose(0, 1)
     nets.fill(rows, by_agent, before)
 
 
@@ -171,4 +173,4 @@ def by_agent(q: Tensor, shape: TeamShape) -> Tensor:
     """[K, T, R, n] of an unroll as [A, T, B, n]."""
     if q.shape[0] == shape.agents and shape.agents > 1:
         return q
-    return q[0].unflatten(1, (shape.agents, -1)).transpose(0, 1)
+    return q[0].view(q.shape[1], shape.agents, -1, q.shape[-1]).transpose(0, 1)

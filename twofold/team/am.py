@@ -57,8 +57,8 @@ class AgentModelling:
             )
         self.q = ConditionedQ(cfg, networks, cfg.embedding)
         choices = max(self.shape.actions, self.shape.other_actions)
-        sizes = {"history": cfg.history, "size": cfg.embedding, "generator": networks.generator}
-        self.model = ActionModel(self.shape.obs, others, choices, **sizes)
+        sizes = {"history": cfg.history, "size": cfg.embedding}
+        self.model = ActionModel(self.shape.obs, others, choices, **sizes, generator=networks.generator)
         self.model_flat = Flat(self.model)
         self.model_optimiser = make_optimiser(cfg.optimiser, self.model_flat, cfg.model_lr, cfg.optim_eps)
         self.updates = 0

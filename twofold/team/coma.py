@@ -1,4 +1,4 @@
-"""COMA: actors with a central critic whose baseline asks what else one agent could have done (Foerster et al., 2018)."""
+"""COMA: actors, and a central critic that asks what else an agent could have done (Foerster et al., 2018)."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class Coma:
                 reward.unsqueeze(-1), going_on, next_value, data.mask.unsqueeze(-1), self.cfg.td_lambda
             )
         self.critic_flat.zero_grad()
-        q = self.critic(inputs[:-1])
+        q: Tensor = self.critic(inputs[:-1])
         weight = data.mask.unsqueeze(-1).expand_as(target)
         loss = ((q.gather(-1, action).squeeze(-1) - target).square() * weight).sum() / weight.sum()
         loss.backward()  # type: ignore[no-untyped-call]

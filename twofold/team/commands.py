@@ -18,7 +18,7 @@ def partners(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="twofold partners",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Populations of fixed partners: train and version them, declare who is met in training and in tests.",
+        description="Populations of fixed partners: train and version them, declare who is met when.",
         epilog="""examples:
   twofold partners make sets/lbf --env-config=lbf --algs=iql,vdn,qmix --seeds=0,1,2 --checkpoints=2 steps=300_000
   twofold partners split sets/lbf --test-algs=qmix --test-seeds=2

@@ -106,7 +106,7 @@ class ConditionedQ:
         x = self._unroll.x[0, at].clone()
         x[..., self.nets.columns :] = extra
         q, _ = net(x.flatten(0, 1).unsqueeze(0), memory.flatten(0, 1).unsqueeze(0))
-        return q[0].view(*x.shape[:2], -1)
+        return torch.reshape(q[0], (*x.shape[:2], -1))
 
     def improve(self, data: RowBatch, extra: Tensor, *, held: bool) -> dict[str, Tensor]:
         """One TD step; `held` values the next state with this step's extra, as OMG does with its subgoal."""

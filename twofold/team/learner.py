@@ -15,7 +15,7 @@ from twofold.core.registry import learners
 from twofold.core.schedules import Schedule
 from twofold.core.seeding import Generators
 from twofold.nets import Flat, copy_of, track
-from twofold.nets.recurrent import Unroll
+from twofold.nets.recurrent import Recurrent, Unroll
 
 from .agents import TeamNetworks, TeamPolicy, by_agent, fill_episodes
 from .episodes import Episode, EpisodeWriter, longest
@@ -121,6 +121,7 @@ class QLearner:
         self.agent, self.mixer = networks.agent(), self._make_mixer()
         online = nn.ModuleList([self.agent, *([self.mixer] if self.mixer is not None else [])])
         target = copy_of(online)
+        assert isinstance(target[0], Recurrent)
         self.target_agent, self.target_mixer = target[0], target[1] if self.mixer is not None else None
         self.online, self.target = Flat(online), Flat(target)
         self.optimiser = make_optimiser(cfg.optimiser, self.online, cfg.lr, cfg.optim_eps)

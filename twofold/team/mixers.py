@@ -46,7 +46,7 @@ class Monotonic(nn.Module):
         into = into.abs().view(-1, self.agents, self.embed)
         mixed = nn.functional.elu(torch.bmm(values.reshape(-1, 1, self.agents), into).squeeze(1) + bias)
         joint = (mixed * out.abs()).sum(-1) + self.value(torch.relu(before_value)).squeeze(-1)
-        return joint.view(shape)
+        return torch.reshape(joint, shape)
 
 
 class JointValue(nn.Module):
@@ -66,8 +66,8 @@ class JointValue(nn.Module):
         """memory [..., A, h], action [..., A] (numbers), state [..., s] -> [...]."""
         chosen = nn.functional.one_hot(action, self.actions).to(memory.dtype)
         together = self.encode(torch.cat([memory, chosen], -1)).sum(-2)
-        return self.joint(torch.cat([state, together], -1)).squeeze(-1)
+        return torch.squeeze(self.joint(torch.cat([state, together], -1)), -1)
 
     def value(self, state: Tensor) -> Tensor:
         """V(s): what the sum of the agents' values may miss because each sees only a part, [...]."""
-        return self.state_value(state).squeeze(-1)
+        return torch.squeeze(self.state_value(state), -1)

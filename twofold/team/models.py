@@ -83,4 +83,4 @@ class ActionModel(nn.Module):
 
     def logits(self, embedding: Tensor) -> Tensor:
         """Scores of the others' next actions, [R, others, actions]."""
-        return self.predict(embedding).unflatten(-1, (self.others, self.actions))
+        return torch.reshape(self.predict(embedding), (*embedding.shape[:-1], self.others, self.actions))

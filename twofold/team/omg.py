@@ -137,7 +137,8 @@ class OMG:
 
     @torch.no_grad()
     def _embed(self, state: Tensor) -> Tensor:
-        return self.prior.encode(state)[0]
+        mean: Tensor = self.prior.encode(state)[0]
+        return mean
 
     def _improve_prior(self, state: Tensor, data: RowBatch) -> None:
         if self.cfg.prior or self.updates > self.cfg.prior_updates:
@@ -203,7 +204,8 @@ class OMG:
         total = data.mask.sum()
         error, kl = (error * data.mask).sum() / total, (kl * data.mask).sum() / total
         self.model_flat.zero_grad()
-        (error + self.cfg.kl_weight * kl).backward()  # type: ignore[no-untyped-call]
+        loss: Tensor = error + self.cfg.kl_weight * kl
+        loss.backward()  # type: ignore[no-untyped-call]
         self._metrics["model_grad_norm"] = self.model_flat.clip_(self.cfg.grad_norm_clip)
         self.model_optimiser.step()
         self._metrics |= {"reconstruction": error.detach(), "kl": kl.detach()}

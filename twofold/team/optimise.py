@@ -62,7 +62,7 @@ class RewardScale:
         self.square += (square - self.square) * share
         self.count += seen
         spread = max(self.square - self.mean**2, 1e-8) ** 0.5
-        return (reward - self.mean) / (spread + 1e-5)
+        return reward.sub(self.mean).div(spread + 1e-5)
 
     def state_dict(self) -> dict[str, float]:
         return {"mean": self.mean, "square": self.square, "count": self.count}

@@ -21,7 +21,7 @@ from .seating import Group, Partner, PartnerSet, Seating, read_partners, write_p
 from .worlds.partnered import inner_world
 from .worlds.space import shape_of
 
-Array = np.ndarray[Any, Any]
+Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 
 
 def make_population(
@@ -36,7 +36,8 @@ def make_population(
 ) -> PartnerSet:
     """Train algorithms x seeds, keep `checkpoints` policies of each along the way, and write the set."""
     folder.mkdir(parents=True, exist_ok=True)
-    partners, about = [], {}
+    partners: list[Partner] = []
+    about: dict[str, Any] = {}
     for algorithm in algorithms:
         for seed in seeds:
             made, about = _train_stages(folder, env_config, algorithm, seed, checkpoints, settings, say)

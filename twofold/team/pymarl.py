@@ -18,7 +18,7 @@ RENAMED = {
     "hidden_dim": "networks.hidden",
 }
 # Keys that choose a class of PyMARL; the preset does that here, so the usual values are accepted and change nothing.
-IMPLIED = {
+IMPLIED: dict[str, set[Any]] = {
     "runner": {"episode", "parallel"},
     "mac": {"basic_mac", "multi_module_mac"},
     "agent": {"rnn"},

@@ -163,7 +163,8 @@ class Seating:
             mine = self.owner == index
             joint[mine] = self.policies[index].act(obs)[mine]
         for policy in self.policies:  # agents remember what was played, not what they would have played
-            getattr(policy, "team", policy).last_action = joint  # type: ignore[attr-defined]
+            acting: Any = getattr(policy, "team", policy)
+            acting.last_action = joint
         return joint
 
     def state_dict(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from .battlefield import Battlefield
 
-Array = np.ndarray[Any, Any]
+Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 LOOPS = 8  # game loops of one step, as SMAC's step_mul
 SECONDS = LOOPS / 16
 SIGHT = 9.0
@@ -157,7 +157,7 @@ class Battle:
             rows, units
         )
         for unit in np.flatnonzero(self._splash):
-            damage += self._blast(unit, fires[:, unit], at[:, unit])
+            damage += self._blast(int(unit), fires[:, unit], at[:, unit])
         damage = np.where(self.alive, damage, 0).astype(np.float32)
         to_shield = np.minimum(damage, self.shield)
         self.shield -= to_shield

@@ -13,7 +13,7 @@ import numpy as np
 
 from twofold.core.errors import ConfigError
 
-Array = np.ndarray[Any, Any]
+Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 MAPS = Path(__file__).parent / "maps"
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from .space import METADATA, TeamShape, dress, reset_mask
 
-Array = np.ndarray[Any, Any]
+Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 LOAD = 5
 MOVES = np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1], [0, 0]])  # stay, north, south, west, east, load
 

@@ -13,7 +13,7 @@ from twofold.core.registry import worlds
 
 from .space import METADATA, TeamShape, dress, reset_mask
 
-Array = np.ndarray[Any, Any]
+Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 # Son et al. 2019 (QTRAN), table 1: additive and monotonic mixers settle for 0 at a corner away from the optimum 8.
 QTRAN_PAYOFF = ((8.0, -12.0, -12.0), (-12.0, 0.0, 0.0), (-12.0, 0.0, 0.0))
 # Rashid et al. 2018 (QMIX), table 1: the first agent's first action chooses between a safe and a risky game.

@@ -17,7 +17,7 @@ from twofold.core.registry import worlds
 
 from .single import Other, ParallelGame, TeamEnv, TupleGame, rows_of
 
-Array = np.ndarray[Any, Any]
+Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 
 
 def _package(name: str, why: str) -> ModuleType:
@@ -27,6 +27,11 @@ def _package(name: str, why: str) -> ModuleType:
         if not name.startswith(str(error.name)):
             raise
         raise MissingPackage(name.split(".")[0], "team", why) from None
+
+
+def _view(cfg: Any, mode: str) -> Any:
+    """One row to look at."""
+    return _MAKERS[type(cfg)](cfg, rows=1, purpose="eval")
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ class LBFConfig:
     batched: bool = True  # step all rows in one call where everything is in sight; the episodes are the same
 
 
-@worlds.register("team/lbf", config=LBFConfig, view=lambda cfg, mode: lbf(cfg, rows=1, purpose="eval"))
+@worlds.register("team/lbf", config=LBFConfig, view=_view)
 def lbf(cfg: LBFConfig, *, rows: int, purpose: str) -> Any:
     """Agents with levels gather food that needs enough of them (package lbforaging)."""
     _package("lbforaging", "level-based foraging")
@@ -54,8 +59,12 @@ def lbf(cfg: LBFConfig, *, rows: int, purpose: str) -> Any:
     first = make()
     if cfg.batched and can_batch(first):
         return Foraging(first, rows, cfg.time_limit, individual=cfg.individual)
-    games = lambda: TupleGame(make(), cfg.time_limit, before_reset=forget, ended=ended)  # noqa: E731
-    return rows_of(lambda: TeamEnv(games(), individual=cfg.individual), rows)
+
+    def single() -> TeamEnv:
+        game = TupleGame(make(), cfg.time_limit, before_reset=forget, ended=ended)
+        return TeamEnv(game, individual=cfg.individual)
+
+    return rows_of(single, rows)
 
 
 @dataclass(frozen=True)
@@ -67,9 +76,7 @@ class WarehouseConfig:
     individual: bool = False
 
 
-@worlds.register(
-    "team/rware", config=WarehouseConfig, view=lambda cfg, mode: rware(cfg, rows=1, purpose="eval")
-)
+@worlds.register("team/rware", config=WarehouseConfig, view=_view)
 def rware(cfg: WarehouseConfig, *, rows: int, purpose: str) -> Any:
     """Robots bring requested shelves to a goal (package rware)."""
     _package("rware", "the warehouse world")
@@ -104,7 +111,7 @@ class ParticleConfig:
     kwargs: dict[str, Any] = field(default_factory=dict)  # more settings of the game
 
 
-@worlds.register("team/mpe", config=ParticleConfig, view=lambda cfg, mode: mpe(cfg, rows=1, purpose="eval"))
+@worlds.register("team/mpe", config=ParticleConfig, view=_view)
 def mpe(cfg: ParticleConfig, *, rows: int, purpose: str) -> Any:
     """Multi-particle games (package mpe2): spread, tag, speaker-listener and others."""
     return _parallel(cfg, "mpe2", rows, {"max_cycles": cfg.time_limit, "continuous_actions": cfg.continuous})
@@ -123,9 +130,7 @@ class PettingZooConfig:
     kwargs: dict[str, Any] = field(default_factory=dict)
 
 
-@worlds.register(
-    "team/pettingzoo", config=PettingZooConfig, view=lambda cfg, mode: pettingzoo(cfg, rows=1, purpose="eval")
-)
+@worlds.register("team/pettingzoo", config=PettingZooConfig, view=_view)
 def pettingzoo(cfg: PettingZooConfig, *, rows: int, purpose: str) -> Any:
     """Any PettingZoo parallel environment by name, for example env_args.id=butterfly.pistonball_v6."""
     if not cfg.id:
@@ -186,3 +191,9 @@ def flee(
 
 
 OTHERS: dict[str, Callable[..., Any] | Other] = {"random": _random, "stand": _stand, "flee": flee}
+_MAKERS: dict[type, Callable[..., Any]] = {
+    LBFConfig: lbf,
+    WarehouseConfig: rware,
+    ParticleConfig: mpe,
+    PettingZooConfig: pettingzoo,
+}

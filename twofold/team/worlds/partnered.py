@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,9 @@ from twofold.core.errors import ConfigError
 from twofold.core.registry import worlds
 
 from ..seating import Group, PartnerSet, Seating, parse_team, read_partners
-from .space import METADATA, TeamShape, dress, reset_mask, shape_of
+from .space import METADATA, dress, reset_mask, shape_of
 
-Array = np.ndarray[Any, Any]
+Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 
 
 @dataclass(frozen=True)
@@ -84,13 +84,17 @@ class Partnered(gym.vector.VectorEnv[Any, Any, Any]):
         which = "test" if purpose == "test_partners" else "train"
         partners, groups = groups_for(found, which, cfg.team, cfg.seats, whole.agents)
         self.names = [partner.name for partner in partners]
-        sizes = {"agents": whole.agents, "free": cfg.seats, "rows": rows, "rotate": cfg.rotate}
-        self.seating = Seating([partner.load() for partner in partners], groups, **sizes)
+        sizes = {"agents": whole.agents, "free": cfg.seats, "rows": rows}
+        self.seating = Seating([partner.load() for partner in partners], groups, **sizes, rotate=cfg.rotate)
         self._own = cfg.own_reward and whole.individual
         others = whole.agents - cfg.seats
-        shape = TeamShape(
-            cfg.seats, whole.obs + whole.agents, whole.state, whole.actions, whole.limit, whole.individual, others, whole.actions
-        )  # fmt: skip
+        sizes = {
+            "agents": cfg.seats,
+            "obs": whole.obs + whole.agents,
+            "others": others,
+            "other_actions": whole.actions,
+        }
+        shape = replace(whole, **sizes)
         dress(self, rows, shape)
         self._obs: Any = None
         self._played = np.zeros((rows, others), np.int16)

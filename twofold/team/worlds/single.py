@@ -14,14 +14,14 @@ from twofold.core.rows import EnvRows
 
 from .space import TeamShape, team_space
 
-Array = np.ndarray[Any, Any]
+Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 
 
 class Game(Protocol):
     """One game for several agents, as `TeamEnv` needs it."""
 
-    observations: list[spaces.Box]  # of every agent
-    actions: list[gym.Space[Any]]
+    observations: list[Any]  # boxes, one for every agent
+    actions: list[Any]
     limit: int  # steps of the longest episode
     metrics: dict[str, float]  # of the episode so far
 
@@ -140,7 +140,8 @@ class TupleGame:
         seen, acts = env.observation_space, env.action_space
         if not isinstance(seen, spaces.Tuple) or not isinstance(acts, spaces.Tuple):
             raise WorldError(f"this game has no tuples of observations and actions: {seen}, {acts}")
-        self.observations, self.actions = list(seen.spaces), list(acts.spaces)  # type: ignore[arg-type]
+        self.observations: list[Any] = list(seen.spaces)
+        self.actions: list[Any] = list(acts.spaces)
         self.metrics: dict[str, float] = {}
 
     def reset(self, seed: int | None) -> list[Array]:
@@ -210,7 +211,7 @@ class ParallelGame:
         for agent in self.others:
             if agent in self.env.agents and self.other is not None:
                 joint[agent] = self.other(self._seen[agent], self.env.action_space(agent), self._rng)
-        self._seen, rewards, ended, cut, _ = self.env.step(joint)
+        self._seen, rewards, ended, _, _ = self.env.step(joint)
         paid = [float(rewards.get(agent, 0.0)) for agent in self.team]
         over = not self.env.agents
         return self._team_view(), paid, over and any(ended.values()), over and not any(ended.values())

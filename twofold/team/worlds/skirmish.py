@@ -16,7 +16,7 @@ from .battlefield import load_battlefield
 from .space import METADATA, TeamShape, dress, reset_mask
 from .views import Views
 
-Array = np.ndarray[Any, Any]
+Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 SHOOT_RANGE = 6.0  # an attack may be ordered from here, as in SMAC; the unit walks the rest
 STOP, MOVES, ATTACK = 1, 2, 6
 DIRECTIONS = np.array([[0, 1], [0, -1], [1, 0], [-1, 0]], np.float32)  # north, south, east, west
@@ -84,7 +84,7 @@ class Skirmish(gym.vector.VectorEnv[Any, Any, Any]):
         seeds = seed if isinstance(seed, (list, tuple)) else [seed] * self.num_envs
         mask = reset_mask(options, self.num_envs)
         for row in np.flatnonzero(mask):
-            self.battle.place(row, np.random.default_rng(seeds[row]))
+            self.battle.place(int(row), np.random.default_rng(seeds[row]))
         self._last[mask], self._step[mask], self._over[mask] = 0, 0, False
         self._refresh()
         return self._observe(), {}

@@ -19,7 +19,7 @@ from twofold.core.registry import worlds
 from .battlefield import map_names
 from .single import TeamEnv, rows_of
 
-Array = np.ndarray[Any, Any]
+Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 log = logging.getLogger("twofold")
 
 
@@ -64,7 +64,9 @@ class StarCraft:
         about = env.get_env_info()
         agents = int(about["n_agents"])
         self.limit = int(about["episode_limit"])
-        self.observations = [spaces.Box(-np.inf, np.inf, (int(about["obs_shape"]),), np.float32)] * agents
+        self.observations: list[Any] = [
+            spaces.Box(-np.inf, np.inf, (int(about["obs_shape"]),), np.float32)
+        ] * agents
         self.actions: list[Any] = [spaces.Discrete(int(about["n_actions"]))] * agents
         self.metrics: dict[str, float] = {}
 
@@ -110,7 +112,7 @@ def smac_package(map_name: str) -> Any:
     os.environ.setdefault("PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION", "python")
     if importlib.util.find_spec("smac") is None:
         raise UserError(
-            "env_args: StarCraft II needs the package smac of github.com/oxwhirl/smac (pip install git+URL) and the game; "
+            "StarCraft II needs the game and the package smac of github.com/oxwhirl/smac (not on the package index); "
             + instead(map_name)
         )
     try:

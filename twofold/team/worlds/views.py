@@ -12,7 +12,7 @@ from .battlefield import Battlefield
 if TYPE_CHECKING:
     from .skirmish import SkirmishConfig
 
-Array = np.ndarray[Any, Any]
+Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 MOVE_COLUMNS = 4
 
 
@@ -59,7 +59,7 @@ class Views:
         last: Array,
         step: Array,
     ) -> Array:
-        """Own possible moves, then every enemy, every other ally, and the unit itself; zeros for the unseen and the dead."""
+        """Own possible moves, every enemy, every other ally, the unit itself; zeros for the unseen and the dead."""
         rows, allies, enemies = len(step), self.field.allies, self.field.enemies
         out = np.zeros((rows, allies, self.obs_size), np.float32)
         out[..., :MOVE_COLUMNS] = avail[..., 2:6]
