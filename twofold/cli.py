@@ -45,9 +45,12 @@ Train a policy; stop it with Ctrl-C and give the same command with --run (or `tw
   --runs=DIR         where new run directories are made                                       default runs
   --from=RUN         the settings of another run (a seed or other settings may be added)
   --import=FILE.py   your own worlds, networks or learners
+  --observer=sacred:DIR | sacred:mongodb://...   record the run with Sacred, too
+  --multi_algs --config=4iql3qmix1iql_omg --train_alg=iql_omg --partners=SET   a mixed team, one member learns
 
 examples:
   twofold train --config=td3 --env-config=halfcheetah --seed=1
+  twofold train --config=qmix --env-config=skirmish with env_args.map_name=8m t_max=500000
   twofold train --config=td3 --env-config=hopper trainer.steps=300_000 trainer.rows=4 trainer.workers=2
   twofold train --config=ddpg --env-config=pendulum with learner.gamma=0.98
   twofold train --from=runs/pendulum/td3_seed0_20260101-120000 --seed=4""",
@@ -192,7 +195,7 @@ def _dispatch(command: str, argv: list[str]) -> int:
 
 def _train(argv: list[str]) -> int:
     from twofold import api
-    from twofold.core.config import Layer, resolve
+    from twofold.core.config import Layer, layers_for, resolve
     from twofold.core.errors import UserError
     from twofold.core.imports import import_user_code
     from twofold.core.run import Run
@@ -213,10 +216,11 @@ def _train(argv: list[str]) -> int:
         )
         run = Run.create(Path(folder), resolved, _command(argv))
         return _finish(lambda: api.go(run, imports, _progress(), _announce))
-    return _finish(
-        lambda: api.train(
-            options.get("config", "td3"),
-            options.get("env-config", "pendulum"),
+    names = options.get("config", "td3"), options.get("env-config", "pendulum")
+
+    def work() -> Any:
+        return api.train(
+            *names,
             run=options.get("run"),
             runs=options.get("runs", "runs"),
             imports=imports,
@@ -224,10 +228,16 @@ def _train(argv: list[str]) -> int:
             on_folder=_announce,
             **typed.settings,
         )
-    )
+
+    if "observer" not in options:
+        return _finish(work)
+    from twofold.team.observers import observed
+
+    values = resolve(layers_for(*names, typed.settings)).values
+    return _finish(lambda: observed(options["observer"], values, work))
 
 
-_TEAM_OPTIONS = ("multi-algs", "train-alg", "partners")
+_TEAM_OPTIONS = ("multi-algs", "train-alg", "partners", "observer")
 
 
 def _translate(typed: Arguments) -> None:

@@ -88,13 +88,8 @@ class Partnered(gym.vector.VectorEnv[Any, Any, Any]):
         self.seating = Seating([partner.load() for partner in partners], groups, **sizes, rotate=cfg.rotate)
         self._own = cfg.own_reward and whole.individual
         others = whole.agents - cfg.seats
-        sizes = {
-            "agents": cfg.seats,
-            "obs": whole.obs + whole.agents,
-            "others": others,
-            "other_actions": whole.actions,
-        }
-        shape = replace(whole, **sizes)
+        wider = whole.obs + whole.agents
+        shape = replace(whole, agents=cfg.seats, obs=wider, others=others, other_actions=whole.actions)
         dress(self, rows, shape)
         self._obs: Any = None
         self._played = np.zeros((rows, others), np.int16)
