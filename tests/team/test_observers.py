@@ -23,7 +23,7 @@ def test_a_run_is_recorded_in_sacreds_layout(tmp_path):
     assert json.loads((record / "run.json").read_text())["status"] == "COMPLETED"
     assert json.loads((record / "config.json").read_text())["twofold"]["learner"]["gamma"] == 0.9
     metrics = json.loads((record / "metrics.json").read_text())
-    assert metrics["eval/return"]["steps"][-1] == 60 and (record / "best.safetensors").exists()
+    assert metrics["eval/return"]["steps"][-1] == 60 and (record / "twofold_best.safetensors").exists()
     assert json.loads((record / "run.json").read_text())["result"] == trained.test["eval"]["return"]["mean"]
 
 

@@ -76,7 +76,8 @@ def _log(run: Any, folder: Path) -> None:
                     run.log_scalar(f"{world}/{key}" if world else key, float(number), int(step))
     for artifact in ("best.safetensors", "config.json", "curve.png"):
         if (folder / artifact).exists():
-            run.add_artifact(str(folder / artifact))
+            # Sacred keeps config.json and metrics.json for itself.
+            run.add_artifact(str(folder / artifact), name=f"twofold_{artifact}")
 
 
 def _score(trained: Any) -> float | None:
