@@ -190,9 +190,9 @@ class QLearner:
         self, q: Tensor, after: Tensor, memory: Tensor | None, memory_after: Tensor | None, data: TeamBatch
     ) -> Tensor:
         """Squared error of the joint value against its target, over the steps that were played."""
-        best = q.detach()[:, 1:].masked_fill(~data.avail[:, 1:], -torch.inf).argmax(-1)
+        best = q.detach()[:, 1:].masked_fill(~data.avail[:, 1:], -torch.inf).max(-1).indices
         if not self.cfg.double_q:
-            best = after.masked_fill(~data.avail[:, 1:], -torch.inf).argmax(-1)
+            best = after.masked_fill(~data.avail[:, 1:], -torch.inf).max(-1).indices
         if isinstance(self.mixer, JointValue):
             assert memory is not None and memory_after is not None
             return self._qtran_loss(q, best, memory, memory_after, data)

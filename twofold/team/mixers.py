@@ -44,7 +44,8 @@ class Monotonic(nn.Module):
         if self.layers == 2:
             into, out = self.second_in(torch.relu(into)), self.second_out(torch.relu(out))
         into = into.abs().view(-1, self.agents, self.embed)
-        mixed = nn.functional.elu(torch.bmm(values.reshape(-1, 1, self.agents), into).squeeze(1) + bias)
+        # One small product per row: a multiplication and a sum take half the time of bmm and its gradients.
+        mixed = nn.functional.elu((values.reshape(-1, self.agents, 1) * into).sum(1) + bias)
         joint = (mixed * out.abs()).sum(-1) + self.value(torch.relu(before_value)).squeeze(-1)
         return torch.reshape(joint, shape)
 
