@@ -21,7 +21,8 @@ from .trainer import TrainerConfig
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 _NUMBER = re.compile(r"[-+]?(\d[\d_]*\.?[\d_]*|\.\d+)([eE][-+]?\d+)?$")
-_MAX_CONFIG_BYTES = 1_000_000
+_MAX_CONFIG_BYTES = 64_000  # parses in under a second whatever is in it
+_MAX_EXTENDS = 10
 
 
 @dataclass(frozen=True)
@@ -96,20 +97,25 @@ def numbers_of(value: Any) -> Any:
     return [numbers_of(v) for v in value] if isinstance(value, list) else value
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path, depth: int = 0) -> dict[str, Any]:
     """The file as nested dicts; its `extends` is read first and overlaid."""
+    if depth > _MAX_EXTENDS:
+        raise ConfigError(f"{path}: `extends` goes round in a circle, or is nested too deeply")
     if not path.is_file():
         raise ConfigError(f"no config file {path}")
     if path.stat().st_size > _MAX_CONFIG_BYTES:
         raise ConfigError(f"{path} is larger than {_MAX_CONFIG_BYTES} bytes: not a config file")
     try:
-        content = numbers_of(yaml.safe_load(path.read_text()) or {})
+        text = path.read_text()
+        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
+            raise ConfigError(f"{path}: aliases (*name) can expand without end; write the values out")
+        content = numbers_of(yaml.safe_load(text) or {})
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} is not a valid config: {str(error).splitlines()[0]}") from None
     if not isinstance(content, dict):
         raise ConfigError(f"{path} must hold `key: value` lines, found {type(content).__name__}")
     base = content.pop("extends", None)
-    return overlay(read_yaml(path.parent / f"{base}.yaml"), content) if base else content
+    return overlay(read_yaml(path.parent / f"{base}.yaml", depth + 1), content) if base else content
 
 
 def overlay(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
