@@ -367,7 +367,7 @@ def _construct(cls: type, values: dict[str, Any], prefix: str, made: dict[str, A
         if made and entry.name in made:
             arguments[entry.name] = made[entry.name]
         elif dataclasses.is_dataclass(hints[entry.name]):
-            arguments[entry.name] = _construct(hints[entry.name], values, f"{path}.")  # type: ignore[arg-type]
+            arguments[entry.name] = _construct(hints[entry.name], values, f"{path}.")
         else:
             if values[path] is dataclasses.MISSING:
                 raise ConfigError(f"the setting {path} has no default: give {path}=...")

@@ -28,5 +28,5 @@ def allocation_limit(limit: int) -> Iterator[None]:
                 raise CheckpointError(f"the file describes networks of more than {limit:,} bytes: refused")
             return func(*args, **(kwargs or {}))
 
-    with Limit():
+    with Limit():  # type: ignore[no-untyped-call]
         yield

@@ -146,7 +146,8 @@ class LoadedPolicy:
 
 def rescale(action: Array, low: Array, high: Array) -> Array:
     """From [-1, 1] to the world's bounds, per dimension."""
-    return (low + (action + 1) * 0.5 * (high - low)).astype(np.float32)
+    real: Array = (low + (action + 1) * 0.5 * (high - low)).astype(np.float32)
+    return real
 
 
 def load_policy(path: str | Path) -> LoadedPolicy:

@@ -156,7 +156,8 @@ class PrioritisedRing(Ring):
 
     def _draw(self, size: int) -> Array:
         total = np.cumsum(self._priority[: len(self)], dtype=np.float64)
-        return np.searchsorted(total, self.rng.random(size) * total[-1], side="right").clip(max=len(self) - 1)
+        drawn: Array = np.searchsorted(total, self.rng.random(size) * total[-1], side="right")
+        return drawn.clip(max=len(self) - 1)
 
     def reprioritise(self, td_error: Array) -> None:
         """New priorities for the items of the last batch from their TD errors [B]."""

@@ -24,7 +24,9 @@ class EpisodeLog:
 
     def __init__(self, rows: int) -> None:
         self.seeds: list[int] = [-1] * rows  # -1: never reset
-        self._actions: list[Array | None] = [None] * rows  # [room, ...], doubled when full: episodes may never end
+        self._actions: list[Array | None] = [
+            None
+        ] * rows  # [room, ...], doubled when full: episodes may never end
         self._counts = [0] * rows
 
     def start(self, row: int, seed: int) -> None:
@@ -93,7 +95,9 @@ class EnvRows(VectorEnv):
 
     def __init__(self, make_env: MakeEnv, rows: int, *, fresh: bool = False) -> None:
         if rows > _MAX_ROWS:
-            raise WorldError(f"{rows:,} rows of single environments are too many for one process ({_MAX_ROWS:,})")
+            raise WorldError(
+                f"{rows:,} rows of single environments are too many for one process ({_MAX_ROWS:,})"
+            )
         self._make_env, self.fresh = make_env, fresh
         self.envs = [make_env() for _ in range(rows)]
         rows_spaces(self, rows, self.envs[0])
@@ -110,7 +114,7 @@ class EnvRows(VectorEnv):
             else [None if seed is None else seed + i for i in range(self.num_envs)]
         )
         self._obs = tree.copy(self._obs)
-        for row in np.flatnonzero(mask):
+        for row in np.flatnonzero(mask).tolist():
             self._put(row, self._start(row, seeds[row]))
         return tree.copy(self._obs), {}
 

@@ -83,7 +83,9 @@ class Run:
             raise CheckpointError(f"{folder / 'config.json'} is damaged")
         resolved = from_values(record["values"], str(folder / "config.json"))
         origin = record.get("origin")
-        return cls(folder, Resolved(resolved.config, resolved.values, origin if isinstance(origin, dict) else {}))
+        return cls(
+            folder, Resolved(resolved.config, resolved.values, origin if isinstance(origin, dict) else {})
+        )
 
     def lock(self) -> None:
         """Refuse a second process; the lock of a dead one is free by itself."""
@@ -121,8 +123,8 @@ class Run:
             )
 
     def close(self) -> None:
-        for log in (self.metrics, self.evaluations, self.timing):
-            log.close()
+        for lines in (self.metrics, self.evaluations, self.timing):
+            lines.close()
         if self._board:
             try:
                 self._board.close()
@@ -150,12 +152,14 @@ class Run:
         self._scalars(step, {f"{world}/{name}": s["mean"] for name, s in summary.items()})
 
     def _scalars(self, step: int, values: dict[str, float]) -> None:
-        """TensorBoard is a view of what metrics.jsonl holds: a failure there is told once and does not stop training."""
+        """TensorBoard only shows what metrics.jsonl holds: if it fails, that is told once and training goes on."""
         if not self.resolved.config.trainer.tensorboard or self._board is False:
             return
         try:
             if self._board is None:
-                from torch.utils.tensorboard import SummaryWriter  # half a second: only when something is logged
+                from torch.utils.tensorboard import (
+                    SummaryWriter,
+                )  # half a second: only when something is logged
 
                 folder = files.real_folder(self.folder / "tensorboard")
                 self._board = SummaryWriter(str(folder), purge_step=step)

@@ -11,7 +11,9 @@ import numpy as np
 from .errors import CheckpointError
 
 _MAX_ELEMENTS = 1_000_000
-_DTYPES = {"bool", "float32", "float64"} | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+_DTYPES = {"bool", "float32", "float64"} | {
+    f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
 
 
 def _edge(values: Any) -> Any:

@@ -384,7 +384,9 @@ class Trainer:
         seeds = seeding.test_seeds(self.cfg.test_episodes)
         with self.stop:
             try:
-                found = {n: evaluate(w, self._greedy(w), seeds, self.stop) for n, w in self.evaluations.items()}
+                found = {
+                    n: evaluate(w, self._greedy(w), seeds, self.stop) for n, w in self.evaluations.items()
+                }
             except Interrupted:
                 raise Stopped(self.stop.received or signal.SIGTERM) from None
         results = {name: summaries(values) for name, values in found.items()}

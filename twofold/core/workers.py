@@ -33,7 +33,9 @@ log = logging.getLogger("twofold")
 def serve(pipe: Connection, make_env: MakeEnv, rows: int, fresh: bool, imports: tuple[str, ...]) -> None:
     """The worker: answers reset, step and restore until the parent is gone."""
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(signum, signal.SIG_IGN)  # sent to the whole group: the parent decides what a signal means
+        signal.signal(
+            signum, signal.SIG_IGN
+        )  # sent to the whole group: the parent decides what a signal means
     _die_with_parent()
     try:
         import_user_code(imports)
@@ -114,7 +116,7 @@ class WorkerRows(VectorEnv):
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Obs, dict[str, Any]]:
         mask = (options or {}).get("reset_mask", np.ones(self.num_envs, bool))
         seeds = np.array([-1 if s is None else s for s in seed], np.int64)
-        for row in np.flatnonzero(mask):
+        for row in np.flatnonzero(mask).tolist():
             self.log.start(row, int(seeds[row]))
         self._obs = tree.copy(self._obs)
         asked = [i for i, part in enumerate(self._slices) if mask[part].any()]
@@ -134,7 +136,7 @@ class WorkerRows(VectorEnv):
         if (seeds == -1).all():
             return
         before = tree.index(self._obs, part)
-        played = {f"actions/{r}": self.log.played(part.start + r) for r in np.flatnonzero(seeds != -1)}
+        played = {f"actions/{r}": self.log.played(part.start + r) for r in np.flatnonzero(seeds != -1).tolist()}
         while True:
             self._send(i, b"restore", {"seeds": seeds, **{k: a for k, a in played.items() if len(a)}})
             if self._receive(i) is not None:
@@ -162,7 +164,7 @@ class WorkerRows(VectorEnv):
             for name in [k for k in answer if k.startswith("episode/")]:
                 values = episode.setdefault(name.removeprefix("episode/"), np.full(rows, np.nan))
                 values[part] = answer[name]
-        for row in np.flatnonzero(~broken):
+        for row in np.flatnonzero(~broken).tolist():
             self.log.step(row, actions[row])
         info: dict[str, Any] = {"episode": episode} if episode else {}
         return self._obs, reward, terminated, truncated, info | ({"broken": broken} if broken.any() else {})
@@ -194,16 +196,15 @@ class WorkerRows(VectorEnv):
         """The bytes that the worker sent; None after it was restarted."""
         process, pipe = self._worker(i)
         try:
-            if not pipe.poll(limit):
-                return self._restart(i, f"no answer within {limit:g} s")
-            content = pipe.recv_bytes()
-        except OSError:  # EOFError comes from a pipe whose other end is gone
-            return self._restart(i, "the process died")
-        except EOFError:
+            content = pipe.recv_bytes() if pipe.poll(limit) else None
+            cause = f"no answer within {limit:g} s"
+        except (EOFError, OSError):
             process.join(1.0)
-            return self._restart(i, f"the process died (exit code {process.exitcode})")
-        if content[:1] == b"!":
-            return self._restart(i, content[1:].decode(errors="replace").strip().splitlines()[-1])
+            content, cause = None, f"the process died (exit code {process.exitcode})"
+        if content is not None and content[:1] == b"!":
+            content, cause = None, content[1:].decode(errors="replace").strip().splitlines()[-1]
+        if content is None:
+            self._restart(i, cause)
         return content
 
     def _receive(self, i: int) -> dict[str, Array] | None:

@@ -160,7 +160,7 @@ class TD3:
 
     def td_error(self) -> Array:
         """Largest error of the two critics for each item of the last batch, for prioritised replay."""
-        return self.engine.errors().abs().amax(dim=0).numpy()  # type: ignore[no-any-return]
+        return self.engine.errors().abs().amax(dim=0).numpy()
 
     def metrics(self) -> Metrics:
         if self._metrics is not None:
@@ -178,7 +178,7 @@ class TD3:
         total = self.critic_loss + self.actor_loss + self.critic.grads.sum() + self.actor.grads.sum()
         if math.isfinite(float(total)):
             return None
-        named = {"critic loss": self.critic_loss, "actor loss": self.actor_loss}
+        named: dict[str, Any] = {"critic loss": self.critic_loss, "actor loss": self.actor_loss}
         for name, flat in (("critic", self.critic), ("actor", self.actor)):
             named |= {f"gradient of {name}.{n}": p.grad for n, p in flat.module.named_parameters()}
         return next((name for name, value in named.items() if not torch.isfinite(value).all()), "a gradient")
@@ -223,7 +223,7 @@ def load_module(module: nn.Module, state: State, name: str) -> None:
     """Copy saved arrays into a module; another shape is the user's mistake and is named."""
     wanted = {k: tuple(v.shape) for k, v in module.state_dict().items()}
     given = {k: tuple(v.shape) for k, v in state.items()}
-    for key in wanted.keys() | given.keys():
+    for key in [*wanted, *given]:
         if wanted.get(key) != given.get(key):
             raise ConfigError(
                 f"{name}.{key} is {given.get(key)} in the file and {wanted.get(key)} here: the policy was trained "
@@ -282,7 +282,7 @@ class Autograd:
         self.actor.zero_grad()
         self.critic.module.requires_grad_(False)
         action = self.actor.module(obs)
-        critic = self.critic.module
+        critic: Any = self.critic.module
         first = critic.first(obs, action) if hasattr(critic, "first") else critic(obs, action)[0]
         loss = -first.mean()
         loss.backward()
