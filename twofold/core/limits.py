@@ -15,7 +15,7 @@ def allocation_limit(limit: int) -> Iterator[None]:
     """Refuse tensors that together take more than `limit` bytes, before the memory is asked for."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    class Limit(TorchDispatchMode):
+    class Limit(TorchDispatchMode):  # type: ignore[no-untyped-call]
         asked = 0
 
         def __torch_dispatch__(

@@ -202,7 +202,8 @@ class WorkerRows(VectorEnv):
             process.join(1.0)
             content, cause = None, f"the process died (exit code {process.exitcode})"
         if content is not None and content[:1] == b"!":
-            content, cause = None, content[1:].decode(errors="replace").strip().splitlines()[-1]
+            cause = content[1:].decode(errors="replace").strip().splitlines()[-1]
+            content = None
         if content is None:
             self._restart(i, cause)
         return content
