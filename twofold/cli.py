@@ -72,7 +72,7 @@ Learning curves of one or several runs; --mean draws the mean over runs with its
     "export": """usage: twofold export RUN_OR_POLICY [--out=FILE.onnx]
 
 Write ONNX that takes raw observations and returns real actions, and check it against the policy.""",
-    "demo": "usage: twofold demo\n\nTrain TD3 on Pendulum and show it against the untrained policy: what `make demo` runs.",
+    "demo": "usage: twofold demo\n\nTrain TD3 on Pendulum and show it against the untrained policy.",
     "check": """usage: twofold check [--env-config=NAME] [--import=FILE.py] [settings]
 
 Say what is wrong with a world: shapes, finite values, episodes that are a function of (seed, actions), resuming.""",
@@ -307,9 +307,8 @@ def _print_scores(scores: dict[str, Any], where: str) -> None:
     for world, metrics in scores.items():
         for name, s in metrics.items():
             interval = f"95 % interval [{s['low']:.2f}, {s['high']:.2f}]"
-            print(
-                f"{world:<10} {name:<12} {s['mean']:10.2f} ± {s['std']:.2f}  {interval}  ({s['episodes']:.0f} episodes, {where})"
-            )
+            count = f"({s['episodes']:.0f} episodes, {where})"
+            print(f"{world:<10} {name:<12} {s['mean']:10.2f} ± {s['std']:.2f}  {interval}  {count}")
 
 
 def _play(argv: list[str]) -> int:

@@ -30,7 +30,7 @@ def world(request: pytest.FixtureRequest) -> World:
 def test_the_last_observation_of_an_episode_is_the_true_one(world: World) -> None:
     world.reset(seed=[1, 2], options={"reset_mask": ALL})
     for _ in range(5):
-        obs, reward, terminated, truncated, info = world.step(np.zeros((2, 2), np.float32))
+        obs, _, terminated, truncated, info = world.step(np.zeros((2, 2), np.float32))
     assert obs[:, 1].tolist() == [5, 5]
     assert truncated.all() and not terminated.any()
     assert info["episode"]["won"].tolist() == [1, 1]

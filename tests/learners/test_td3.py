@@ -18,7 +18,7 @@ from twofold.nets.fused import FusedTD3
 
 
 def target_of(learner: TD3, items: Any, noise: Tensor | None = None) -> Tensor:
-    obs, next_obs, action, reward, discount, terminated = learner._tensors(items)
+    _, next_obs, _, reward, discount, terminated = learner._tensors(items)
     return learner.engine.target(next_obs, reward, discount, terminated, noise)
 
 

@@ -80,15 +80,14 @@ def _described(arrays: dict[str, Array]) -> dict[str, Any]:
 
 
 def seal(arrays: dict[str, Array], about: dict[str, Any]) -> bytes:
-    """Arrays and their description as one checksummed safetensors file; the same input gives the same bytes."""
-    text = json.dumps(about)
-    body = files.checksum(text.encode() + b"".join(arrays[k].tobytes() for k in sorted(arrays)))
-    content = encode(arrays, metadata={"twofold": text, "blake2b": body})
-    length = int.from_bytes(content[:8], "little")
-    # safetensors writes its metadata in an order that differs from one process to the next.
-    header = json.dumps(json.loads(content[8 : 8 + length]), sort_keys=True, separators=(",", ":")).encode()
-    header += b" " * (-len(header) % 8)
-    return len(header).to_bytes(8, "little") + header + content[8 + length :]
+    """Arrays and their description as one checksummed safetensors file."""
+    text = json.dumps({"about": about, "blake2b": _body(arrays, about)})
+    return encode(arrays, metadata={"twofold": text})  # one key: the order of several would change the bytes
+
+
+def _body(arrays: dict[str, Array], about: dict[str, Any]) -> str:
+    described = json.dumps(about).encode()
+    return files.checksum(described + b"".join(arrays[k].tobytes() for k in sorted(arrays)))
 
 
 def unseal(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
@@ -99,13 +98,11 @@ def unseal(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
         raise CheckpointError(f"{path} is not a twofold policy file, or is damaged")
     try:
         arrays = decode(content)
-        header = json.loads(content[8 : 8 + length])["__metadata__"]
-        text, noted = header["twofold"], header["blake2b"]
-        body = files.checksum(text.encode() + b"".join(arrays[k].tobytes() for k in sorted(arrays)))
-        about = json.loads(text)
-    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        sealed = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["twofold"])
+        about, wanted = sealed["about"], sealed["blake2b"]
+    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError):
         raise CheckpointError(f"{path} is not a twofold policy file, or is damaged") from None
-    if body != noted or not isinstance(about, dict):
+    if not isinstance(about, dict) or _body(arrays, about) != wanted:
         raise CheckpointError(f"{path} does not match its checksum: damaged")
     if about.get("format") != FORMAT:
         found = str(about.get("format"))[:20]

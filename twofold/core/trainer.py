@@ -381,7 +381,7 @@ class Trainer:
         last = self.learner.policy_state()
         last = tree.map(lambda leaf: np.array(leaf.detach()) if hasattr(leaf, "detach") else leaf, last)
         load_policy_into(self.learner, self.run.folder / "best.safetensors")
-        seeds = seeding.test_seeds(self.cfg.test_episodes)
+        seeds = seeding.final_seeds(self.cfg.test_episodes)
         with self.stop:
             try:
                 found = {
