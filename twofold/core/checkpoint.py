@@ -201,7 +201,7 @@ class Checkpoints:
         damaged: dict[int, str] = {}
         for step in self.steps():
             try:
-                state, pieces = self._read(self.path(step), limit)
+                state, pieces = self.read(step, limit)
                 accept(state)
             except FormatError:
                 raise
@@ -227,7 +227,9 @@ class Checkpoints:
             os.rename(self.path(step), aside)
             self._trusted.pop(step, None)
 
-    def _read(self, folder: Path, limit: int) -> tuple[Any, list[Path]]:
+    def read(self, step: int, limit: int = 1 << 34) -> tuple[Any, list[Path]]:
+        """The verified state and replay pieces of one checkpoint; changes nothing on the disk."""
+        folder = self.path(step)
         if folder.is_symlink():
             raise CheckpointError(f"{folder} is a symbolic link: refused")
         listed = self._manifest(folder)
@@ -243,7 +245,7 @@ class Checkpoints:
             state = unpack(files.read_json(folder / "state.json"), arrays)
         except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise CheckpointError(f"{folder} is damaged: {error}") from None
-        self._trusted[int(folder.name[5:])] = listed
+        self._trusted[step] = listed
         return state, [folder / n for n in sorted(listed) if n.startswith("replay_")]
 
     def _manifest(self, folder: Path) -> dict[str, Any]:
