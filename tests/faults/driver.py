@@ -99,12 +99,18 @@ def status(pid: int, seconds: float) -> int | None:
 
 
 def serve() -> None:
-    import twofold.api
-    import twofold.control
-    import twofold.core.plot
-    import twofold.nets.vector  # noqa: F401  (imported once, for all children)
+    import contextlib
+    import io
+    import tempfile
+    from pathlib import Path
 
-    twofold.api.set_threads(1)
+    from harness import command
+
+    from twofold.cli import main
+
+    # A whole run here imports and caches everything that the children would each import and cache again.
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        assert main(command(Path(folder) / "run", "trainer.steps=150")) == 0
     print("ready", flush=True)
     for line in sys.stdin:
         request = json.loads(line)

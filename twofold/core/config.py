@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import re
 import types
@@ -21,8 +22,9 @@ from .trainer import TrainerConfig
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 _NUMBER = re.compile(r"[-+]?(\d[\d_]*\.?[\d_]*|\.\d+)([eE][-+]?\d+)?$")
-_MAX_CONFIG_BYTES = 64_000  # parses in under a second whatever is in it
+_MAX_CONFIG_BYTES = 32_000  # parses in under a second whatever is in it
 _MAX_EXTENDS = 10
+_MAX_BRACKETS = 50
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,8 @@ def read_yaml(path: Path, depth: int = 0) -> dict[str, Any]:
         raise ConfigError(f"{path} is larger than {_MAX_CONFIG_BYTES} bytes: not a config file")
     try:
         text = path.read_text()
+        if _brackets(text) > _MAX_BRACKETS:
+            raise ConfigError(f"{path} is not a valid config: lists in lists without end")
         if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
             raise ConfigError(f"{path}: aliases (*name) can expand without end; write the values out")
         content = numbers_of(yaml.safe_load(text) or {})
@@ -116,6 +120,12 @@ def read_yaml(path: Path, depth: int = 0) -> dict[str, Any]:
         raise ConfigError(f"{path} must hold `key: value` lines, found {type(content).__name__}")
     base = content.pop("extends", None)
     return overlay(read_yaml(path.parent / f"{base}.yaml", depth + 1), content) if base else content
+
+
+def _brackets(text: str) -> int:
+    """How deep brackets are nested: PyYAML takes minutes over thousands of them."""
+    steps = [1 if c in "[{" else -1 for c in text if c in "[]{}"]
+    return max(itertools.accumulate(steps), default=0)
 
 
 def overlay(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
