@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from twofold.core.config import (
     resolve,
 )
 from twofold.core.errors import ConfigError
+from twofold.core.registry import networks
 
 
 def test_layers_win_in_the_order_default_env_alg_command_line() -> None:
@@ -118,6 +120,18 @@ def test_a_config_survives_the_run_directory() -> None:
     resolved = load("td3_hardcore", "bipedal_hardcore", seed=5)
     again = from_values(plain(resolved.values), "config.json")
     assert again.config == resolved.config
+
+
+def test_settings_of_a_part_that_a_layer_above_replaced_do_not_count() -> None:
+    @dataclass(frozen=True)
+    class Own:
+        width: int = 4
+
+    networks.register("mine/own", config=Own)(lambda *_: None)
+    config = load("td3", "pendulum", networks={"name": "mine/own", "width": 8}).config
+    assert config.networks == Own(8)
+    with pytest.raises(ConfigError, match=r"unknown setting 'networks\.actor_hidden'"):
+        load("td3", "pendulum", networks={"name": "mine/own", "actor_hidden": [8]})
 
 
 def test_yaml_objects_are_refused(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from parts import batch
 
 from twofold.core import tree
 from twofold.core.experience import Transition
-from twofold.core.replay import PrioritisedRing, Ring
+from twofold.core.replay import MixedRing, PrioritisedRing, ReplayConfig, Ring
 
 
 def numbered(first: int, count: int) -> Transition:
@@ -115,3 +115,21 @@ def test_new_items_get_the_highest_priority_seen() -> None:
     replay.reprioritise(np.array([9.0]))
     replay.add(numbered(1, 1))
     assert replay.state_dict()["priority"].tolist() == [9.0, 9.0]
+
+
+def test_part_of_a_batch_comes_from_the_newest_items() -> None:
+    cfg = ReplayConfig(recent_share=0.5, recent_items=10)
+    replay = MixedRing(1000, batch(0), np.random.default_rng(0), cfg)
+    replay.add(numbered(0, 1000))
+    drawn = replay.sample(1000).reward
+    assert (drawn[:500] >= 990).all() and drawn[500:].mean() == pytest.approx(500, rel=0.1)
+
+
+def test_part_of_a_batch_comes_from_the_steps_before_real_ends() -> None:
+    cfg = ReplayConfig(ending_share=0.5, ending_steps=3)
+    replay = MixedRing(100, batch(0), np.random.default_rng(0), cfg)
+    for i in range(150):  # one item at a time; item 120 ended an episode, item 20 is overwritten by now
+        items = numbered(i, 1)
+        items.terminated[:] = i in (20, 120)
+        replay.add(items)
+    assert set(replay.sample(200).reward[:100]) == {118, 119, 120}

@@ -97,6 +97,15 @@ def test_the_final_score_is_on_test_seeds_and_leaves_the_last_weights_in_place(t
     assert before.equal(made.learner.actor.values)  # type: ignore[attr-defined]
 
 
+def test_both_engines_give_the_same_training_run(tmp_path: Path) -> None:
+    made = {}
+    for engine in ("fused", "autograd"):
+        made[engine] = trainer(tmp_path / engine, learner={"engine": engine})
+        made[engine].train()
+    ours, theirs = (t.learner.critic.values for t in made.values())  # type: ignore[attr-defined]
+    assert float((ours - theirs).norm() / theirs.norm()) < 1e-4
+
+
 def test_prioritised_replay_and_n_step_train(tmp_path: Path) -> None:
     learner = {"n_step": 3, "huber": 1.0}
     settings = {"learner": learner, "trainer": {"steps": 150}}

@@ -7,14 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from parts import Constant, batch, small_td3, td3_with
+from parts import ACTIONS, OBS, Constant, batch, small_td3, td3_with
 from torch import Tensor, nn
 
 from twofold.core import tree
 from twofold.core.checkpoint import pack, unpack
 from twofold.core.errors import ConfigError
-from twofold.learners.td3 import TD3, Autograd, TD3Config
+from twofold.core.seeding import Generators
+from twofold.learners.gradients import Autograd
+from twofold.learners.td3 import TD3, TD3Config
 from twofold.nets.fused import FusedTD3
+from twofold.nets.vector import VectorConfig, VectorNetworks
 
 
 def target_of(learner: TD3, items: Any, noise: Tensor | None = None) -> Tensor:
@@ -189,6 +192,92 @@ def test_fused_and_autograd_engines_agree_in_the_learner() -> None:
     assert one.metrics() == pytest.approx(other.metrics(), rel=1e-3, abs=1e-5)
 
 
+# ---- options ----
+
+
+def test_learning_rates_fall_linearly_from_the_named_update() -> None:
+    learner = small_td3(lr_floor=0.5, lr_decay_from=2, lr_decay_over=4, critic_lr=1e-3)
+    seen = []
+    for i in range(8):
+        learner.update(batch(8, seed=i))
+        seen.append(learner.critic_optimiser.lr)
+    assert seen == pytest.approx([1e-3, 1e-3, 0.875e-3, 0.75e-3, 0.625e-3, 0.5e-3, 0.5e-3, 0.5e-3])
+
+
+def test_the_averaged_actor_is_what_evaluation_uses_and_files_keep() -> None:
+    learner = small_td3(actor_average=0.5, policy_delay=1)
+    start = learner.actor.values.clone()
+    learner.update(batch(8))
+    wanted = 0.5 * start + 0.5 * learner.actor.values
+    assert torch.allclose(learner.average.values, wanted)
+    kept = np.concatenate([np.ravel(v) for v in learner.policy_state()["actor"].values()])
+    assert np.allclose(kept, wanted.numpy())
+    rng, obs = np.random.default_rng(0), np.ones((1, 3), np.float32)
+    greedy, exploring = (learner.policy(explore=e, rows=1, rng=rng) for e in (False, True))
+    with torch.no_grad():
+        assert np.allclose(greedy.act(obs), learner.average.module(torch.ones(1, 3)).numpy(), atol=1e-6)
+    assert exploring._module is learner.actor.module
+
+
+def test_drawn_noise_differs_between_rows_and_stays_within_an_episode() -> None:
+    learner = small_td3(expl_noise=0.2, expl_noise_drawn=True)
+    policy = learner.policy(explore=True, rows=4, rng=np.random.default_rng(0))
+    policy.reset(np.ones(4, bool))
+    first = policy.share.copy()
+    policy.act(np.zeros((4, 3), np.float32))
+    policy.reset(np.array([True, False, False, False]))
+    assert len(set(first)) == 4 and policy.share[0] != first[0] and (policy.share[1:] == first[1:]).all()
+
+
+def test_warm_up_actions_are_held() -> None:
+    policy = small_td3(warmup_hold=3).policy(explore=True, rows=1, rng=np.random.default_rng(0))
+    drawn = [tuple(policy.random(np.zeros((1, 3), np.float32))[0]) for _ in range(6)]
+    assert drawn[0] == drawn[1] == drawn[2] != drawn[3] == drawn[5]
+
+
+class Fixed(nn.Module):
+    """Critics that answer fixed quantiles."""
+
+    outputs = 3
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.quantiles = nn.Parameter(torch.tensor([[1.0, 2.0, 9.0], [0.0, 5.0, 7.0]]))
+
+    def forward(self, obs: Tensor, action: Tensor) -> Tensor:
+        return self.quantiles[:, None, :].expand(2, len(obs), 3)
+
+
+def test_the_highest_quantiles_of_both_critics_are_dropped_from_the_target() -> None:
+    learner = td3_with(Constant(0.0, 0.0), Fixed(), drop_quantiles=1)
+    target = target_of(learner, batch(1, reward=1.0, discount=0.5))
+    assert target.tolist() == [[1.0, 1.5, 2.0, 3.5]]  # 1 + 0.5 * (0, 1, 2, 5); 7 and 9 are gone
+
+
+def test_quantile_regression_has_its_exact_loss() -> None:
+    learner = td3_with(Constant(0.0, 0.0), Fixed(), drop_quantiles=1)
+    obs, _, action, *_ = learner._tensors(batch(2))
+    loss = learner.engine.critic_gradients(obs, action, torch.full((2, 1), 1.0))
+    first = (0 + (1 - 1 / 2) * 0.5 + (1 - 5 / 6) * 7.5) / 3  # errors 0, -1, -8
+    second = ((1 / 6) * 0.5 + (1 - 1 / 2) * 3.5 + (1 - 5 / 6) * 5.5) / 3  # errors 1, -4, -6
+    assert loss.item() == pytest.approx(first + second, rel=1e-5)
+
+
+def test_quantile_critics_learn_a_constant_reward() -> None:
+    cfg = VectorConfig(actor_hidden=(16,), critic_hidden=(16,), critic_outputs=5)
+    nets = VectorNetworks(cfg, OBS, ACTIONS, torch.Generator().manual_seed(0))
+    learner = TD3(
+        TD3Config(critic_lr=1e-2, gamma=0.0),
+        networks=nets,
+        observation_space=OBS,
+        action_space=ACTIONS,
+        rngs=Generators(0),
+    )
+    for i in range(300):
+        learner.update(batch(32, seed=i, reward=2.0, discount=0.0))
+    assert learner.metrics()["critic/q_mean"] == pytest.approx(2.0, abs=0.15)
+
+
 # ---- saving ----
 
 
@@ -317,3 +406,33 @@ def test_first_bad_names_the_loss() -> None:
 def test_values_out_of_range_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         TD3Config(**wrong)
+
+
+class Halves:
+    """A chooser for a world in which only -0.5 and 0.5 are valid."""
+
+    def choose(self, obs: Tensor, action: Tensor, critic: nn.Module) -> Tensor:
+        return torch.where(action > 0, 0.5, -0.5)
+
+    def explore(self, obs: Any, action: Any, rng: np.random.Generator) -> Any:
+        return -action
+
+    def random(self, obs: Any, rng: np.random.Generator) -> Any:
+        return np.full((len(obs), 2), 0.5, np.float32)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Nothing to restore."""
+
+
+def test_a_chooser_turns_free_actions_into_valid_ones_in_targets_and_when_acting() -> None:
+    learner = td3_with(Echo(), SumOfActions())
+    learner.chooser = learner.engine.chooser = Halves()
+    target = target_of(learner, batch(1, next_obs=0.4, reward=0.0, discount=1.0))
+    assert target.item() == pytest.approx(1.0)
+    rng, obs = np.random.default_rng(0), np.full((1, 3), 0.2, np.float32)
+    assert learner.policy(explore=False, rows=1, rng=rng).act(obs).tolist() == [[0.5, 0.5]]
+    assert set(np.abs(learner.policy(explore=True, rows=1, rng=rng).act(obs))[0]) == {0.5}
+    assert "critic" in learner.policy_state()
