@@ -24,14 +24,14 @@ def soak(folder: Path, steps: int, env: str, **more: Any) -> tuple[float, int]:
     """(growth in MB per 10k steps after replay is full, file handles left over) of a whole run."""
     import faulty  # noqa: F401  (registers the environments)
 
-    trained = {"steps": steps, "warmup": 200, "eval_every": steps // 20, "eval_episodes": 1, "log_every": 100}
+    trained = {"steps": steps, "warmup": 200, "eval_every": steps // 20, "eval_episodes": 1, "log_every": 500}
     resolved = config.load(
         "td3",
         "gym",
         env_args={"id": env},
         networks={"actor_hidden": [8], "critic_hidden": [8]},
         replay={"batch_size": 8, "buffer_size": 1000},
-        trainer={**trained, "updates_per_item": 0.1, "save_every": steps // 40, "tensorboard": False, **more},
+        trainer={**trained, "updates_per_item": 0.05, "save_every": steps // 40, "tensorboard": False, **more},
     )
     handles = len(os.listdir("/proc/self/fd"))
     made = api.build(Run.create(folder, resolved, "test"))

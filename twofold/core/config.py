@@ -264,8 +264,10 @@ def _unknown(key: str, schema: dict[str, Setting]) -> str:
 
 def nearest(word: str, candidates: Iterable[str]) -> str | None:
     """The candidate with the smallest edit distance, if it is near enough to be a slip."""
-    best = min(candidates, key=lambda c: (edit_distance(word, c), abs(len(c) - len(word)), c), default=None)
-    return best if best is not None and edit_distance(word, best) <= max(2, len(word) // 3) else None
+    limit = max(2, len(word) // 3)
+    near = [c for c in candidates if abs(len(c) - len(word)) <= limit]
+    best = min(((edit_distance(word, c), abs(len(c) - len(word)), c) for c in near), default=None)
+    return best[2] if best is not None and best[0] <= limit else None
 
 
 def edit_distance(one: str, other: str) -> int:
