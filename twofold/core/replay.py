@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -58,6 +59,15 @@ class _Leaf:
     shape: tuple[int, ...]
 
 
+def _check_memory(capacity: int, row_bytes: int) -> None:
+    """Memory is taken bit by bit as the ring fills: say now what would fail after hours."""
+    needed, held = capacity * row_bytes, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > held:
+        raise ConfigError(
+            f"replay.buffer_size={capacity:,} needs {needed:,} bytes of memory, this machine has {held:,}"
+        )
+
+
 class Ring:
     """The newest `capacity` items. All leaves of one dtype share a block, so a batch is one gather per dtype."""
 
@@ -72,6 +82,7 @@ class Ring:
             start = widths.get(block, 0)
             widths[block] = start + int(np.prod(shape, dtype=int))
             self._leaves[path] = _Leaf(block, start, widths[block], shape)
+        _check_memory(capacity, sum(np.dtype(block).itemsize * width for block, width in widths.items()))
         self._blocks = {block: np.zeros((capacity, width), block) for block, width in widths.items()}
         self._batch: dict[str, Array] = {}
         self.sampled: Array = np.zeros(0, np.int64)
