@@ -56,7 +56,7 @@ class Plan:
 
 QUICK = Plan(
     rounds=2,
-    window=Window(warmup=300, skip=50, steps=100, seconds=1.0),
+    window=Window(skip=50, steps=100, seconds=1.0),
     trials=0,
     updates_seconds=3.0,
     help_times=3,
@@ -201,7 +201,7 @@ def targets(record: dict[str, Any]) -> list[dict[str, Any]]:
     rows.append(("replay of 1M over raw float32", record["replay"]["ratio"], "<=", 1.1, None))
     rows.append(("twofold --help, s", record["help_seconds"], "<", 0.5, None))
     names = ("what", "measured", "relation", "target", "aim")
-    found = [dict(zip(names, row, strict=True)) for row in rows if row[1] is not None]
+    found: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in rows if row[1] is not None]
     return [row | {"met": holds(row["measured"], row["relation"], row["target"])} for row in found]
 
 
@@ -240,7 +240,8 @@ def parsed() -> tuple[Plan, Path]:
     given = parser.parse_args()
     plan = QUICK if given.quick else Plan()
     changes: dict[str, Any] = {"rounds": given.rounds, "systems": given.systems, "threads": given.threads}
-    plan = replace(plan, **{k: tuple(v) if isinstance(v, list) else v for k, v in changes.items() if v})
+    changes = {key: tuple(v) if isinstance(v, list) else v for key, v in changes.items() if v}
+    plan = replace(plan, **changes)
     usual = ROOT / "runs" / "bench-quick" if given.quick else ROOT / "benchmarks" / "results"
     return plan, given.out or usual
 

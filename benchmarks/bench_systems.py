@@ -27,6 +27,7 @@ ENVIRONMENT = "HalfCheetah-v5"
 CLOCKED = "ClockedHalfCheetah-v5"
 HIDDEN, BATCH, LEARNING_RATE, DELAY, REPLAY, NOISE = (256, 256), 256, 3e-4, 2, 1_000_000, 0.1
 FOREVER = 100_000_000
+EPISODE = 1_000  # steps of HalfCheetah
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,10 @@ class Window:
     skip: int = 300  # learning steps before the clock starts: compilation, allocation
     steps: int = 1_000  # at least so many are timed: a whole episode, a reset and our log line are in it
     seconds: float = 5.0  # ... and for at least so long
+
+    def __post_init__(self) -> None:
+        if self.warmup + self.skip < EPISODE:
+            raise ValueError("the clock would start within our first evaluation, which is one episode")
 
 
 @dataclass(frozen=True)
