@@ -169,14 +169,18 @@ def compared(runs: list[dict[str, Any]]) -> dict[str, Any]:
                 rounds.setdefault(run["round"], {})[run["system"]] = run
         quiet = [one for one in rounds.values() if all(run["quiet"] for run in one.values())]
         used = quiet if len(quiet) >= 3 else list(rounds.values())
-        names = list(next(iter(used)))
-        systems = {name: spread([one[name]["steps_per_second"] for one in used]) for name in names}
-        if OURS in names:
-            for name in names:
-                pairs = [(one[OURS]["steps_per_second"], one[name]["steps_per_second"]) for one in used]
-                systems[name]["ours_over_it"] = spread([ours / its for ours, its in pairs if its > 0])
+        systems = {name: against(name, used) for name in next(iter(used))}
         summary[str(threads)] = {"rounds": len(rounds), "quiet_rounds": len(quiet), "systems": systems}
     return summary
+
+
+def against(name: str, rounds: list[dict[str, dict[str, Any]]]) -> dict[str, Any]:
+    """A library's speed over rounds, and ours over it by the wall clock and by processor time."""
+    found = spread([one[name]["steps_per_second"] for one in rounds])
+    for key, speed in (("ours_over_it", "steps_per_second"), ("by_cpu_time", "steps_per_cpu_second")):
+        pairs = [(one[OURS].get(speed), one[name].get(speed)) for one in rounds if OURS in one]
+        found[key] = spread([ours / its for ours, its in pairs if ours and its])
+    return found
 
 
 def spread(values: list[float]) -> dict[str, Any]:

@@ -51,6 +51,7 @@ class Timing:
     steps: int
     seconds: float
     steps_per_second: float
+    steps_per_cpu_second: float  # by the processor time of this process: hardly touched by busy neighbours
     own_cores: float  # processor time of this process, all threads, for each second
     others_cores: float  # the same of everything else on the machine
 
@@ -82,7 +83,7 @@ class Clock(gym.Wrapper):
     def _timing(self, steps: int) -> Timing:
         seconds, own = time.perf_counter() - self.start, time.process_time() - self.own
         others = machine_seconds() - self.machine - own
-        return Timing(steps, seconds, steps / seconds, own / seconds, max(0.0, others) / seconds)
+        return Timing(steps, seconds, steps / seconds, steps / own, own / seconds, max(0.0, others) / seconds)
 
 
 def register(window: Window) -> None:
