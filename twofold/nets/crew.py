@@ -8,6 +8,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 
+import torch
+
 Job = Callable[[], object]
 
 
@@ -48,6 +50,9 @@ def _serve(
 ) -> None:
     if cpu is not None:
         os.sched_setaffinity(0, {cpu})  # of this thread alone
+    # Denormal numbers are many times slower, and how to treat them is a setting of each thread. A thread begins
+    # with its maker's, which may be set only after the crew is made.
+    torch.set_flush_denormal(True)
     while (job := jobs.get()) is not None:
         try:
             job()
