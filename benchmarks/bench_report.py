@@ -100,7 +100,6 @@ def _updates(found: dict[str, dict[str, float]]) -> list[str]:
         "fused",
         "autograd",
         "fused / products",
-        "fused / best products",
         "quiet chunks",
     ]
     rows = [
@@ -108,15 +107,13 @@ def _updates(found: dict[str, dict[str, float]]) -> list[str]:
             threads,
             *(f"{one[f'{name}_per_second']:.1f}" for name in ("products", "fused", "autograd")),
             f"{one['fused_share_of_products']:.2f}",
-            f"{one['fused_share_of_best_products']:.2f}",
             f"{one['quiet_chunks']:.0%}",
         ]
         for threads, one in found.items()
     ]
     return [
         table(head, rows),
-        "`products` are the matrix products of the same update and nothing else, split by torch's own threads. "
-        "`best products` also tries the batch split over two threads, and is the faster of the two.",
+        "`products` are the matrix products of the same update and nothing else, with as many torch threads.",
     ]
 
 

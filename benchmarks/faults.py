@@ -1,6 +1,6 @@
 """What reliability costs: checks for NaN, saving, restarting, refusing. Writes benchmarks/results/faults.{json,md}.
 
-    python benchmarks/faults.py
+python benchmarks/faults.py
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def seconds(work: Callable[[], Any]) -> float:
 
 def halfcheetah(folder: Path, capacity: int) -> Trainer:
     """TD3 as its paper has it: 256-256, batch 256."""
-    resolved = config.load("td3", "halfcheetah", replay={"buffer_size": capacity}, trainer={"tensorboard": False})
+    resolved = config.load(
+        "td3", "halfcheetah", replay={"buffer_size": capacity}, trainer={"tensorboard": False}
+    )
     return api.build(Run.create(folder, resolved, "benchmark"))
 
 
@@ -137,7 +139,10 @@ def cost_of_a_lost_worker(trials: int = 5) -> dict[str, float]:
 
         found.append(seconds(go_on))
     world.close()
-    return {"worker killed until all rows step again, s (median)": statistics.median(found), "largest": max(found)}
+    return {
+        "worker killed until all rows step again, s (median)": statistics.median(found),
+        "largest": max(found),
+    }
 
 
 def cost_of_refusing(folder: Path) -> dict[str, float]:
@@ -170,13 +175,22 @@ def verify_alone(folder: Path) -> dict[str, float]:
 
 
 def report(found: dict[str, dict[str, float]], about: dict[str, Any]) -> str:
-    lines = ["# What reliability costs", "", f"`{about['command']}` on {about['cpu']}, {about['cores']} cores; {about['when']}."]
+    lines = [
+        "# What reliability costs",
+        "",
+        f"`{about['command']}` on {about['cpu']}, {about['cores']} cores; {about['when']}.",
+    ]
     lines += ["Other programs may have run on the machine: shares compare times taken in turns, medians.", ""]
     for title, values in found.items():
         lines += [f"## {title}", "", "| | |", "|---|---:|"]
-        lines += [f"| {name} | {value:,.3f} |" if value < 1000 else f"| {name} | {value:,.0f} |" for name, value in values.items()]
+        lines += [
+            f"| {name} | {value:,.3f} |" if value < 1000 else f"| {name} | {value:,.0f} |"
+            for name, value in values.items()
+        ]
         lines.append("")
-    lines.append("Versions: " + ", ".join(f"{name} {version}" for name, version in about["versions"].items()) + ".")
+    lines.append(
+        "Versions: " + ", ".join(f"{name} {version}" for name, version in about["versions"].items()) + "."
+    )
     return "\n".join(lines) + "\n"
 
 
