@@ -94,7 +94,9 @@ class Driver:
         pid = self.ask({**request, "rlimit": rlimit or {}})
         return Child(self, pid, log, progress)
 
-    def run(self, argv: list[str], *hooks: dict[str, Any], rlimit: dict[str, int] | None = None) -> tuple[int, Child]:
+    def run(
+        self, argv: list[str], *hooks: dict[str, Any], rlimit: dict[str, int] | None = None
+    ) -> tuple[int, Child]:
         """Start and wait: (exit code, child)."""
         child = self.start(argv, *hooks, rlimit=rlimit)
         return child.wait(), child
@@ -102,7 +104,7 @@ class Driver:
     def close(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.close()
-        self.process.wait(10)
+        self.process.wait(120)
 
 
 def at(event: str, n: int, signum: int, after: int | None = None) -> dict[str, Any]:

@@ -44,7 +44,9 @@ def copy(straight: Straight, tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_every_file_truncated_at_twenty_places_is_noticed(copy: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_every_file_truncated_at_twenty_places_is_noticed(
+    copy: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     for path in checkpoint_files(copy):
         content = path.read_bytes()
         for place in sorted({int(len(content) * i / 20) for i in range(20)}):
@@ -71,7 +73,9 @@ def test_two_hundred_flipped_bits_are_noticed(copy: Path, caplog: pytest.LogCapt
 
 
 @pytest.mark.slow
-def test_every_bit_of_the_manifest_and_of_the_policy_is_guarded(copy: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_every_bit_of_the_manifest_and_of_the_policy_is_guarded(
+    copy: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = copy / "checkpoints" / "step_000000000600" / "MANIFEST.json"
     content = path.read_bytes()
     for place in range(len(content)):
@@ -89,11 +93,15 @@ def test_a_missing_file_is_noticed(copy: Path, caplog: pytest.LogCaptureFixture)
 
 
 def test_newest_two_checkpoints_share_no_file(straight: Straight) -> None:
-    inodes = [{p.stat().st_ino for p in folder.iterdir()} for folder in (straight[0] / "checkpoints").glob("step_*")]
+    inodes = [
+        {p.stat().st_ino for p in folder.iterdir()} for folder in (straight[0] / "checkpoints").glob("step_*")
+    ]
     assert len(inodes) == 2 and not inodes[0] & inodes[1]
 
 
-def test_run_goes_on_exactly_from_the_checkpoint_before(driver: Driver, copy: Path, straight: Straight) -> None:
+def test_run_goes_on_exactly_from_the_checkpoint_before(
+    driver: Driver, copy: Path, straight: Straight
+) -> None:
     (copy / "test.json").unlink()
     piece = max((copy / "checkpoints" / "step_000000000600").glob("replay_*"))
     piece.write_bytes(piece.read_bytes()[:-1])
@@ -103,7 +111,9 @@ def test_run_goes_on_exactly_from_the_checkpoint_before(driver: Driver, copy: Pa
     assert digest(copy) == straight[1]
 
 
-def test_damaged_checkpoint_is_never_linked_from_nor_counted(driver: Driver, copy: Path, straight: Straight) -> None:
+def test_damaged_checkpoint_is_never_linked_from_nor_counted(
+    driver: Driver, copy: Path, straight: Straight
+) -> None:
     """The pieces of the damaged checkpoint must not come into the next one."""
     (copy / "test.json").unlink()
     first = min((copy / "checkpoints" / "step_000000000600").glob("replay_*"))

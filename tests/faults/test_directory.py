@@ -25,7 +25,9 @@ def ended(driver: Driver, folder: Path, *settings: str) -> tuple[int, str]:
     return code, child.output()
 
 
-def test_second_process_is_refused_and_the_first_goes_on(driver: Driver, tmp_path: Path, straight: Straight) -> None:
+def test_second_process_is_refused_and_the_first_goes_on(
+    driver: Driver, tmp_path: Path, straight: Straight
+) -> None:
     folder = tmp_path / "run"
     first = driver.start(command(folder, *LONG))
     first.wait_for_step(60)
@@ -98,7 +100,10 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     place = tmp_path / "disk"
     place.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(place)], capture_output=True, text=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(place)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if mounted.returncode:
         pytest.skip(f"cannot mount a file system here: {mounted.stderr.strip()}")
@@ -109,7 +114,9 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 def read_only(disk: Path) -> None:
     """From now on nothing can be written; files that are open for writing would prevent it, so wait for a gap."""
     end = time.monotonic() + 30
-    while subprocess.run(["mount", "-o", "remount,ro", str(disk)], capture_output=True, check=False).returncode:
+    while subprocess.run(
+        ["mount", "-o", "remount,ro", str(disk)], capture_output=True, check=False
+    ).returncode:
         assert time.monotonic() < end
         time.sleep(0.01)
 
@@ -120,7 +127,9 @@ def test_read_only_directory_is_a_loud_error(driver: Driver, disk: Path) -> None
     assert code == 2 and "cannot make the run directory" in output and "Read-only" in output
 
 
-def test_run_that_became_read_only_is_not_gone_on_with_silently(driver: Driver, disk: Path, straight: Straight) -> None:
+def test_run_that_became_read_only_is_not_gone_on_with_silently(
+    driver: Driver, disk: Path, straight: Straight
+) -> None:
     shutil.copytree(straight[0], disk / "run")
     (disk / "run" / "test.json").unlink()
     read_only(disk)

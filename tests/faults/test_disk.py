@@ -31,7 +31,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     place = tmp_path / "disk"
     place.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(place)], capture_output=True, text=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(place)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if mounted.returncode:
         pytest.skip(f"cannot mount a small file system here: {mounted.stderr.strip()}")
@@ -48,7 +51,14 @@ def fill(disk: Path, leave: int) -> Path:
 
 
 def trainer(folder: Path, **more: Any) -> Trainer:
-    trained = {"steps": 300, "warmup": 50, "eval_every": 100, "eval_episodes": 1, "log_every": 10, "save_every": 20}
+    trained = {
+        "steps": 300,
+        "warmup": 50,
+        "eval_every": 100,
+        "eval_episodes": 1,
+        "log_every": 10,
+        "save_every": 20,
+    }
     resolved = config.load(
         "td3",
         "pendulum",
@@ -88,16 +98,22 @@ def test_training_goes_on_over_a_full_disk_and_saves_when_there_is_space(
     with caplog.at_level(logging.ERROR):
         made.train()
     made.run.close()
-    assert seen["newest"] == 120 and int(seen["state"]["collector"]["steps"]) == 120  # the last good one still loads
+    assert (
+        seen["newest"] == 120 and int(seen["state"]["collector"]["steps"]) == 120
+    )  # the last good one still loads
     failed = [r.getMessage() for r in caplog.records if "checkpoint not saved" in r.getMessage()]
     assert len(failed) == 5  # at 140, 160, 180, 200, 220
     needed = re.search(r"disk full: .* needs about ([\d,]+) bytes, ([\d,]+) are free", failed[0])
     assert needed is not None and int(needed[1].replace(",", "")) > int(needed[2].replace(",", ""))
     assert newest(small_disk / "run") == 300
-    assert digest(small_disk / "run") == digest(tmp_path / "quiet")  # metrics and best policy too: nothing was lost
+    assert digest(small_disk / "run") == digest(
+        tmp_path / "quiet"
+    )  # metrics and best policy too: nothing was lost
 
 
-def test_full_disk_at_the_end_says_so_and_the_last_checkpoint_goes_on(small_disk: Path, tmp_path: Path) -> None:
+def test_full_disk_at_the_end_says_so_and_the_last_checkpoint_goes_on(
+    small_disk: Path, tmp_path: Path
+) -> None:
     made = trainer(small_disk / "run")
     held: list[Path] = []
     at_steps(made, {290: lambda: held.append(fill(small_disk, 4096))})
@@ -129,13 +145,17 @@ def test_file_size_limit_stops_cleanly_and_harms_no_checkpoint(
 def test_run_that_cannot_fit_is_refused_before_it_starts(small_disk: Path) -> None:
     fill(small_disk, 2 << 20)
     made = trainer(small_disk / "run")
-    with pytest.raises(UserError, match=r"disk too full: checkpoints in .* need up to [\d,]+ bytes, [\d,]+ are free"):
+    with pytest.raises(
+        UserError, match=r"disk too full: checkpoints in .* need up to [\d,]+ bytes, [\d,]+ are free"
+    ):
         made.train()
     made.run.close()
     assert made.steps == 0 and made.run.checkpoints.steps() == []
 
 
-def test_log_keeps_lines_in_memory_while_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_keeps_lines_in_memory_while_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A write that stops in the middle of a line is finished later, not repeated."""
     log, write, room = JsonLines(tmp_path / "log"), os.write, [7]
 
@@ -162,13 +182,18 @@ def test_replacing_a_file_on_a_full_disk_keeps_the_old_one(small_disk: Path) -> 
     path = small_disk / "policy"
     files.replace_bytes(path, b"good")
     fill(small_disk, 0)
-    with pytest.raises(files.DiskFull, match=r"needs about 1,000,000 bytes"), files.disk_full_explained(small_disk, 1_000_000):
+    with (
+        pytest.raises(files.DiskFull, match=r"needs about 1,000,000 bytes"),
+        files.disk_full_explained(small_disk, 1_000_000),
+    ):
         files.replace_bytes(path, b"x" * 1_000_000)
     assert path.read_bytes() == b"good"
     assert sorted(p.name for p in small_disk.iterdir()) == ["filler", "policy"]
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # of TensorBoard's own thread
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnhandledThreadExceptionWarning"
+)  # of TensorBoard's own thread
 def test_tensorboard_on_a_full_disk_does_not_stop_training(small_disk: Path) -> None:
     made = trainer(small_disk / "run", tensorboard=True, log_every=5)
     held: list[Path] = []

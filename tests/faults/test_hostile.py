@@ -55,7 +55,13 @@ def pickled_command(path: Path, proof: Path) -> bytes:
 
 FORBIDDEN = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "jsonpickle"}
 CALLS = {"eval", "exec", "compile", "__import__"}
-ATTRIBUTES = {("yaml", "load"), ("yaml", "unsafe_load"), ("yaml", "full_load"), ("torch", "load"), ("os", "system")}
+ATTRIBUTES = {
+    ("yaml", "load"),
+    ("yaml", "unsafe_load"),
+    ("yaml", "full_load"),
+    ("torch", "load"),
+    ("os", "system"),
+}
 
 
 def offences(path: Path) -> list[str]:
@@ -74,9 +80,11 @@ def offences(path: Path) -> list[str]:
 def _calls(node: ast.Call) -> list[str]:
     function = node.func
     found = [function.id] if isinstance(function, ast.Name) and function.id in CALLS else []
-    if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
-        if (function.value.id, function.attr) in ATTRIBUTES:
-            found.append(f"{function.value.id}.{function.attr}")
+    if (
+        isinstance(function, ast.Attribute)
+        and (getattr(function.value, "id", ""), function.attr) in ATTRIBUTES
+    ):
+        found.append(ast.unparse(function))
     for keyword in node.keywords:
         if isinstance(keyword.value, ast.Constant) and keyword.value.value is True:
             found += [keyword.arg] if keyword.arg in ("allow_pickle", "shell") else []
@@ -92,7 +100,9 @@ def test_nothing_in_the_source_can_run_code_out_of_a_file() -> None:
 def test_the_search_finds_what_it_looks_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys.modules[__name__], "PACKAGE", tmp_path)
     path = tmp_path / "x.py"
-    path.write_text("import pickle\nfrom dill import loads\neval('1')\nyaml.load(x)\nnp.load(x, allow_pickle=True)\n")
+    path.write_text(
+        "import pickle\nfrom dill import loads\neval('1')\nyaml.load(x)\nnp.load(x, allow_pickle=True)\n"
+    )
     assert len(offences(path)) == 5
 
 
@@ -208,14 +218,21 @@ def test_file_that_is_no_policy_is_refused(make: Callable[[Path], bytes], tmp_pa
     assert not (tmp_path / "proof").exists()
 
 
-def test_refusing_costs_less_than_a_second_and_a_hundred_megabytes(straight: Straight, tmp_path: Path) -> None:
+def test_refusing_costs_less_than_a_second_and_a_hundred_megabytes(
+    straight: Straight, tmp_path: Path
+) -> None:
     """All lies and all false files in one fresh process, measured there after its imports."""
-    paths = [resealed(straight[0] / "best.safetensors", tmp_path / f"lie{i}", lie) for i, lie in enumerate(LIES.values())]
+    paths = [
+        resealed(straight[0] / "best.safetensors", tmp_path / f"lie{i}", lie)
+        for i, lie in enumerate(LIES.values())
+    ]
     for i, make in enumerate(HEADERS.values()):
         (tmp_path / f"false{i}").write_bytes(make(tmp_path))
         paths.append(tmp_path / f"false{i}")
     script = (HERE / "refusals.py", straight[0], *paths)
-    measured = subprocess.run([sys.executable, *map(str, script)], capture_output=True, text=True, check=True, timeout=300)
+    measured = subprocess.run(
+        [sys.executable, *map(str, script)], capture_output=True, text=True, check=True, timeout=300
+    )
     results = json.loads(measured.stdout)
     assert len(results) == len(paths)
     assert {path: mb for path, (_, mb) in results.items() if mb > 100} == {}
@@ -235,7 +252,9 @@ def refused(driver: Driver, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("name", ["state.safetensors", "state.json", "MANIFEST.json"])
-def test_pickle_under_our_names_is_never_loaded(driver: Driver, victim: Path, tmp_path: Path, name: str) -> None:
+def test_pickle_under_our_names_is_never_loaded(
+    driver: Driver, victim: Path, tmp_path: Path, name: str
+) -> None:
     for folder in (victim / "checkpoints").glob("step_*"):
         (folder / name).write_bytes(pickled_command(folder, tmp_path / "proof"))
     assert "no checkpoint in" in refused(driver, victim)
@@ -279,7 +298,9 @@ def test_manifest_that_lies_is_refused(driver: Driver, victim: Path, treasure: P
 @pytest.mark.parametrize(
     "name", ["lock", "metrics.jsonl", "evaluations.jsonl", "timing.jsonl", "config.json"]
 )
-def test_link_in_place_of_a_file_is_not_followed(driver: Driver, victim: Path, treasure: Path, name: str) -> None:
+def test_link_in_place_of_a_file_is_not_followed(
+    driver: Driver, victim: Path, treasure: Path, name: str
+) -> None:
     path = victim / name
     for folder in (victim / "checkpoints").glob("step_0*"):
         shutil.rmtree(folder)  # starts from the beginning, so that everything is written
@@ -289,7 +310,9 @@ def test_link_in_place_of_a_file_is_not_followed(driver: Driver, victim: Path, t
     assert treasure.read_text() == "untouched"
 
 
-@pytest.mark.parametrize("name", ["best.safetensors", "curve.png", "test.json", ".best.safetensors.tmp", ".test.json.tmp"])
+@pytest.mark.parametrize(
+    "name", ["best.safetensors", "curve.png", "test.json", ".best.safetensors.tmp", ".test.json.tmp"]
+)
 def test_link_in_place_of_what_is_written_whole_is_replaced(
     driver: Driver, victim: Path, treasure: Path, name: str
 ) -> None:
@@ -322,7 +345,12 @@ def test_state_of_another_shape_is_refused_without_a_traceback(driver: Driver, v
     from twofold.core.checkpoint import Checkpoints
 
     store = Checkpoints(victim / "checkpoints")
-    for rest in ({}, {"logs": 1}, {"logs": {"metrics": 0, "evaluations": 0}}, {"logs": {"metrics": 0, "evaluations": 0}, "collector": 1}):
+    for rest in (
+        {},
+        {"logs": 1},
+        {"logs": {"metrics": 0, "evaluations": 0}},
+        {"logs": {"metrics": 0, "evaluations": 0}, "collector": 1},
+    ):
         shutil.rmtree(victim / "checkpoints")
         store.save(600, rest, None)
         refused(driver, victim)
@@ -339,14 +367,18 @@ CONFIGS = {
 
 
 @pytest.mark.parametrize("values", CONFIGS.values(), ids=CONFIGS.keys())
-def test_config_of_a_stranger_is_checked_like_any_other(driver: Driver, victim: Path, values: dict[str, Any]) -> None:
+def test_config_of_a_stranger_is_checked_like_any_other(
+    driver: Driver, victim: Path, values: dict[str, Any]
+) -> None:
     record = json.loads((victim / "config.json").read_bytes())
     record["values"].update(values)
     (victim / "config.json").write_text(json.dumps(record))
     refused(driver, victim)
 
 
-@pytest.mark.parametrize("content", [b"[" * 500_000, b"\x80\x04", b"null", b'{"values": []}', b"[]," * 2_000_000])
+@pytest.mark.parametrize(
+    "content", [b"[" * 500_000, b"\x80\x04", b"null", b'{"values": []}', b"[]," * 2_000_000]
+)
 def test_config_that_is_no_config_is_refused(victim: Path, content: bytes) -> None:
     (victim / "config.json").write_bytes(content)
     with limited_memory(1 << 30), pytest.raises(UserError):
@@ -378,5 +410,3 @@ def test_device_or_pipe_in_place_of_a_file_does_not_hang(tmp_path: Path) -> None
     os.mkfifo(tmp_path / "config.json")
     with pytest.raises(CheckpointError, match="not a regular file"):
         Run.open(tmp_path)
-
-

@@ -25,10 +25,7 @@ def killed(driver: Driver, folder: Path, chance: random.Random) -> Child | None:
         return child if code == -9 else _finished(code, child)
     child = driver.start(command(folder))
     time.sleep(chance.uniform(0, 1.5))
-    try:
-        os.kill(child.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
+    os.kill(child.pid, signal.SIGKILL)  # its parent has not waited for it yet, so the number is still its own
     code = child.wait()
     return child if code == -9 else _finished(code, child)
 
@@ -53,7 +50,9 @@ def kill_again_and_again(driver: Driver, tmp_path: Path, straight: Straight, kil
         assert (folder / "test.json").read_bytes() == (straight[0] / "test.json").read_bytes()
 
 
-def test_run_killed_twenty_times_ends_with_the_same_bytes(driver: Driver, tmp_path: Path, straight: Straight) -> None:
+def test_run_killed_twenty_times_ends_with_the_same_bytes(
+    driver: Driver, tmp_path: Path, straight: Straight
+) -> None:
     kill_again_and_again(driver, tmp_path, straight, kills=20, seed=3)
 
 
@@ -78,7 +77,9 @@ def test_kill_at_every_single_moment_of_the_start_and_of_a_save(
         assert digest(folder) == straight[1], f"moment {n}"
 
 
-def test_kill_while_a_checkpoint_of_the_same_step_is_replaced(driver: Driver, tmp_path: Path, straight: Straight) -> None:
+def test_kill_while_a_checkpoint_of_the_same_step_is_replaced(
+    driver: Driver, tmp_path: Path, straight: Straight
+) -> None:
     """A signal saves step 120, the restart is stopped at once in the same step: the first must not be lost."""
     folder = tmp_path / "run"
     # In the update of step 120 the debt is unpaid; the resumed process pays it and saves the same step again.
@@ -102,7 +103,9 @@ def test_finished_run_started_again_only_reports(driver: Driver, straight: Strai
     assert code == 0
     assert "test, seeds never used" in child.output()
     assert child.reached() == 0
-    assert {p: p.stat().st_mtime_ns for p in straight[0].rglob("*") if p.is_file() and p.name != "lock"} == before
+    assert {
+        p: p.stat().st_mtime_ns for p in straight[0].rglob("*") if p.is_file() and p.name != "lock"
+    } == before
 
 
 def test_run_killed_in_its_final_test_is_tested_when_started_again(

@@ -26,7 +26,14 @@ def trainer(folder: Path, **more: Any) -> Trainer:
         env_args={"id": "Faulty-v0", "kwargs": more},
         networks={"actor_hidden": [8], "critic_hidden": [8]},
         replay={"batch_size": 16, "buffer_size": 300},
-        trainer={"steps": 300, "warmup": 50, "eval_every": 300, "eval_episodes": 1, "save_every": 20, "tensorboard": False},
+        trainer={
+            "steps": 300,
+            "warmup": 50,
+            "eval_every": 300,
+            "eval_episodes": 1,
+            "save_every": 20,
+            "tensorboard": False,
+        },
     )
     return api.build(Run.create(folder, resolved, "test"))
 
@@ -57,7 +64,9 @@ def nan_after(count: int, tensor: torch.Tensor) -> Any:
     return call
 
 
-@pytest.mark.parametrize(("fault", "name", "array"), [("nan obs", "obs", "next_obs"), ("inf reward", "reward", "reward")])
+@pytest.mark.parametrize(
+    ("fault", "name", "array"), [("nan obs", "obs", "next_obs"), ("inf reward", "reward", "reward")]
+)
 def test_world_that_returns_nonsense_is_stopped(tmp_path: Path, fault: str, name: str, array: str) -> None:
     import faulty  # noqa: F401  (registers the environment)
 

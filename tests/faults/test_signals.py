@@ -24,7 +24,9 @@ MOMENTS = [
 ]
 
 
-@pytest.mark.parametrize(("event", "n", "signum", "code"), [m[1:] for m in MOMENTS], ids=[m[0] for m in MOMENTS])
+@pytest.mark.parametrize(
+    ("event", "n", "signum", "code"), [m[1:] for m in MOMENTS], ids=[m[0] for m in MOMENTS]
+)
 def test_signal_loses_no_step(
     driver: Driver, tmp_path: Path, straight: Straight, event: str, n: int, signum: int, code: int
 ) -> None:
@@ -39,9 +41,13 @@ def test_signal_loses_no_step(
     assert digest(folder) == straight[1]
 
 
-def test_signal_in_the_final_save_is_not_swallowed(driver: Driver, tmp_path: Path, straight: Straight) -> None:
+def test_signal_in_the_final_save_is_not_swallowed(
+    driver: Driver, tmp_path: Path, straight: Straight
+) -> None:
     folder = tmp_path / "run"
-    code, child = driver.run(command(folder), at("evaluate", 4, signal.SIGUSR1))  # ends the process: no handler
+    code, child = driver.run(
+        command(folder), at("evaluate", 4, signal.SIGUSR1)
+    )  # ends the process: no handler
     assert code == -signal.SIGUSR1, child.output()
     code, child = driver.run(command(folder), at("evaluate", 1, 0), at("moment", 12, signal.SIGTERM, after=0))
     assert code == 143 and newest(folder) == 600, child.output()

@@ -31,7 +31,13 @@ def soak(folder: Path, steps: int, env: str, **more: Any) -> tuple[float, int]:
         env_args={"id": env},
         networks={"actor_hidden": [8], "critic_hidden": [8]},
         replay={"batch_size": 8, "buffer_size": 1000},
-        trainer={**trained, "updates_per_item": 0.05, "save_every": steps // 40, "tensorboard": False, **more},
+        trainer={
+            **trained,
+            "updates_per_item": 0.05,
+            "save_every": steps // 40,
+            "tensorboard": False,
+            **more,
+        },
     )
     handles = len(os.listdir("/proc/self/fd"))
     made = api.build(Run.create(folder, resolved, "test"))

@@ -20,7 +20,9 @@ RUNS = [
     ("n-step", "pendulum", (*SHORT, "trainer.rows=3", "learner.n_step=3"), 52),
     ("normalised", "pendulum", (*SHORT, "learner.normalise_obs=true", "learner.n_step=3"), 177),
     ("prioritised", "pendulum", (*SHORT, "replay.sampling=prioritised", "learner.huber=1"), 177),
+    ("mixed", "pendulum", (*SHORT, "replay.recent_share=0.3", "replay.ending_share=0.2"), 177),
     ("autograd", "pendulum", (*SHORT, "learner.engine=autograd"), 177),
+    ("fast walker", "walker", (*WALKS, "trainer.rows=3"), 61),
     ("BipedalWalker", "bipedal", WALKS, 170),
     ("HalfCheetah", "halfcheetah", WALKS, 170),
 ]
@@ -41,7 +43,9 @@ def test_split_run_equals_straight_run(
     assert digest(tmp_path / "split") == digest(tmp_path / "straight")
 
 
-def test_digest_sees_one_changed_bit_of_the_best_policy(driver: Driver, straight: tuple[Path, dict[str, str]]) -> None:
+def test_digest_sees_one_changed_bit_of_the_best_policy(
+    driver: Driver, straight: tuple[Path, dict[str, str]]
+) -> None:
     folder, before = straight
     path = folder / "best.safetensors"
     content = path.read_bytes()
@@ -51,7 +55,9 @@ def test_digest_sees_one_changed_bit_of_the_best_policy(driver: Driver, straight
     assert changed == {"best"}
 
 
-def test_another_seed_has_another_digest(driver: Driver, straight: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+def test_another_seed_has_another_digest(
+    driver: Driver, straight: tuple[Path, dict[str, str]], tmp_path: Path
+) -> None:
     code, _ = driver.run(command(tmp_path / "other", "--seed=1"))
     assert code == 0
     same = {part for part, value in digest(tmp_path / "other").items() if value == straight[1][part]}

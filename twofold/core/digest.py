@@ -35,7 +35,9 @@ def _state(state: Any) -> str:
     arrays, rest = pack(state)
     hashed = hashlib.sha256(json.dumps(rest, sort_keys=True).encode())
     for name in sorted(arrays):
-        hashed.update(f"{name} {arrays[name].dtype.str} {arrays[name].shape}".encode() + arrays[name].tobytes())
+        hashed.update(
+            f"{name} {arrays[name].dtype.str} {arrays[name].shape}".encode() + arrays[name].tobytes()
+        )
     return hashed.hexdigest()
 
 

@@ -136,7 +136,9 @@ class WorkerRows(VectorEnv):
         if (seeds == -1).all():
             return
         before = tree.index(self._obs, part)
-        played = {f"actions/{r}": self.log.played(part.start + r) for r in np.flatnonzero(seeds != -1).tolist()}
+        played = {
+            f"actions/{r}": self.log.played(part.start + r) for r in np.flatnonzero(seeds != -1).tolist()
+        }
         while True:
             self._send(i, b"restore", {"seeds": seeds, **{k: a for k, a in played.items() if len(a)}})
             if self._receive(i) is not None:
