@@ -14,7 +14,7 @@ from safetensors.numpy import save as encode
 
 from . import files, spaces
 from .checkpoint import FormatError, pack, unpack
-from .config import Config, from_values, plain
+from .config import Config, from_values, nearest, plain
 from .errors import CheckpointError
 from .experience import Array, Obs
 from .limits import allocation_limit
@@ -23,6 +23,7 @@ from .registry import learners, networks
 from .seeding import Generators, generator
 
 FORMAT = 1
+ZOO = Path(__file__).resolve().parent.parent / "zoo"
 _MAX_BYTES = 1 << 30  # of a policy file, and of the tensors that one may ask for
 # What a description that is not true of its arrays runs into.
 _LIES = (
@@ -145,6 +146,20 @@ def rescale(action: Array, low: Array, high: Array) -> Array:
     """From [-1, 1] to the world's bounds, per dimension."""
     real: Array = (low + (action + 1) * 0.5 * (high - low)).astype(np.float32)
     return real
+
+
+def zoo_names() -> list[str]:
+    """The trained policies that are shipped."""
+    return sorted(path.stem for path in ZOO.glob("*.safetensors"))
+
+
+def zoo_path(name: str) -> Path:
+    """The file of a shipped policy."""
+    if name not in zoo_names():
+        hint = nearest(name, zoo_names())
+        did = f"did you mean '{hint}'?" if hint else f"there are {', '.join(zoo_names())}"
+        raise CheckpointError(f"no policy named '{name}' in the zoo; {did}")
+    return ZOO / f"{name}.safetensors"
 
 
 def load_policy(path: str | Path) -> LoadedPolicy:
