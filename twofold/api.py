@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 import time
@@ -28,8 +27,7 @@ Summary = dict[str, dict[str, float]]
 
 
 def set_threads(threads: int) -> None:
-    """Before torch is imported: idle threads must not spin, or a busy neighbour costs three times the time."""
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    """How torch computes; more than one thread pays only on cores that are otherwise idle."""
     import torch
 
     torch.set_num_threads(threads)

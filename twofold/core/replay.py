@@ -85,6 +85,7 @@ class Ring:
         _check_memory(capacity, sum(np.dtype(block).itemsize * width for block, width in widths.items()))
         self._blocks = {block: np.zeros((capacity, width), block) for block, width in widths.items()}
         self._batch: dict[str, Array] = {}
+        self._batch_view: Any = None
         self.sampled: Array = np.zeros(0, np.int64)
         row_bytes = sum(block.itemsize * block.shape[1] for block in self._blocks.values())
         self.segment_items = max(1, min(capacity, _SEGMENT_BYTES // max(row_bytes, 1)))
@@ -100,7 +101,11 @@ class Ring:
         """Append stacked items [K, ...], over the oldest where full."""
         leaves = dict(tree.items(items))
         count = len(next(iter(leaves.values())))
-        at = np.arange(self.added, self.added + count) % self.capacity
+        first = self.added % self.capacity
+        if first + count <= self.capacity:
+            at: Any = slice(first, first + count)  # a third of the time of indices
+        else:
+            at = np.arange(first, first + count) % self.capacity
         for path, leaf in self._leaves.items():
             self._blocks[leaf.block][at, leaf.start : leaf.stop] = leaves[path].reshape(count, -1)
         self.added += count
@@ -119,12 +124,12 @@ class Ring:
 
     def take(self, at: Array) -> Any:
         """The items at these ring positions as one batch; its arrays are reused by the next call."""
+        if self._batch_view is None or len(next(iter(self._batch.values()))) != len(at):
+            self._batch = {k: np.empty((len(at), b.shape[1]), b.dtype) for k, b in self._blocks.items()}
+            self._batch_view = self._view(self._batch, len(at))
         for name, block in self._blocks.items():
-            out = self._batch.get(name)
-            if out is None or len(out) != len(at):
-                out = self._batch[name] = np.empty((len(at), block.shape[1]), block.dtype)
-            np.take(block, at, axis=0, out=out, mode="clip")
-        return self._view(self._batch, len(at))
+            np.take(block, at, axis=0, out=self._batch[name], mode="clip")
+        return self._batch_view
 
     def _view(self, blocks: dict[str, Array], count: int) -> Any:
         views = {
