@@ -65,7 +65,7 @@ def refuse_one(slip: tuple[str, str]) -> None:
     meant, typed = slip
     if known(typed):
         return
-    with pytest.raises(ConfigError, match="unknown setting|could be") as raised:
+    with pytest.raises(ConfigError, match=r"unknown setting|could be") as raised:
         resolve_name(typed, schema())
     if edit_distance(meant, typed) == 1:
         SUGGESTED.append(f"'{meant}'" in str(raised.value))
