@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.sparse import eye_array
 
 from ..core.errors import ConfigError
 from ..core.experience import Array
 from .bonds import Bonds, Frame, find_bonds, length_scale
-from .curvature import DENSE_LIMIT, EIGEN_LIMIT, Curvature, positive
+from .curvature import DENSE_LIMIT, EIGEN_LIMIT, Curvature
 from .pairs import Evidence, PairBasis, combine, fit, gather, unexplained
 
 SCALARS = ("stiffness", "floor", "trust", "length", "history", "doubt")
@@ -36,6 +37,7 @@ class SpringSettings:
     shrink: float = 0.5  # of the last move, after a step that the model did not foresee
     history: int = 20  # secant pairs kept
     inner: int = 5  # solves per step that follow the bonds' anharmonicity; they cost no force call
+    stride: float = 0.5  # share of the trust radius that one of these solves may go
     closest: float = 0.6  # natural lengths; a step that brings atoms nearer is shortened
     scale_least: float = 0.95
 
@@ -154,70 +156,73 @@ class SpringStep:
         coefficients = fit(
             memory.evidence, settings.stiffness, settings.certainty, settings.doubt * scalars.doubt, settings.forget
         )
-        springs = self._springs(base, coefficients * scalars.stiffness, settings.floor * scalars.floor)
+        coefficients = coefficients * scalars.stiffness
         free = np.ones(base.at.size, bool) if self.free is None else np.repeat(self.free, 3)
-        if not free.all():
-            springs = springs[free][:, free]
-        pairs = [(move[free], drop[free]) for move, drop in memory.pairs]
-        curvature = Curvature(springs, pairs, scalars.history)
+        curvature = self._curvature(base, coefficients, free, scalars)
         trust = min(memory.trust * scalars.trust, settings.trust_most)
-        step = self._solve(base, curvature, coefficients * scalars.stiffness, free, trust) * scalars.length
+        step = self._solve(base, curvature, coefficients, free, trust) * scalars.length
         step *= min(1.0, trust / max(largest(step), 1e-30))
         step = self._spaced(base.bonds, step)
         moved = step.ravel()[free]
         memory.predicted = float(moved @ base.forces.ravel()[free] - 0.5 * moved @ (curvature @ moved))
         return base.at - memory.points[-1].at + step
 
-    def _springs(self, base: Point, coefficients: Array, floor: float) -> Array:
-        """The bonds' Hessian made positive definite: by modes when small, bond by bond when large."""
-        tension = combine(coefficients, base.bonds, base.slope)
-        along, across = combine(coefficients, base.bonds, base.bend), tension / base.bonds.distance
-        size = base.at.size
-        if size <= EIGEN_LIMIT:
-            return positive(base.bonds.hessian(along, across, dense=True), floor)
-        # Without eigenvectors: no bond may push its ends apart, so that the sum cannot be negative anywhere.
-        springs = base.bonds.hessian(np.maximum(along, 0.0), np.maximum(across, 0.0), dense=size <= DENSE_LIMIT)
-        if size <= DENSE_LIMIT:
-            springs[np.diag_indices(size)] += floor
-            return springs
-        from scipy.sparse import eye_array
+    def _curvature(self, base: Point, coefficients: Array, free: Array, scalars: Scalars) -> Curvature:
+        """The fitted bonds' second derivatives at `base`, corrected by the secant pairs, for what may move."""
+        bonds, floor = base.bonds, self.settings.floor * scalars.floor
+        along = combine(coefficients, bonds, base.bend)
+        across = combine(coefficients, bonds, base.slope) / bonds.distance
+        dense = base.at.size <= DENSE_LIMIT
 
-        return springs + floor * eye_array(size, format="csr")
+        def movable(matrix: Array) -> Array:
+            return matrix if free.all() else matrix[free][:, free]
+
+        def safe() -> Array:
+            springs = bonds.hessian(np.maximum(along, 0.0), np.maximum(across, 0.0), dense)
+            size = base.at.size
+            return movable(springs + floor * (np.eye(size) if dense else eye_array(size, format="csr")))
+
+        pairs = [(move[free], drop[free]) for move, drop in self.memory.pairs]
+        return Curvature(movable(bonds.hessian(along, across, dense)), safe, pairs, scalars.history, floor)
 
     def _solve(self, base: Point, curvature: Curvature, coefficients: Array, free: Array, trust: float) -> Array:
         """Where the model's force vanishes, if that is within `trust`; else the best shifted Newton step."""
-        solve, force = curvature.solver(), base.forces.ravel()[free]
-        step, left = np.zeros_like(force), force
+        solve, left = curvature.solver(), base.forces.ravel()[free]
+        step, smallest = np.zeros_like(base.at), np.inf
         for _ in range(self.settings.inner):
-            trial = step + solve(left)
-            full = self._centred(trial, free, base)
-            if largest(full) > trust:
-                return self._limited(base, curvature, free, trust) if not step.any() else full
-            step = trial
-            rest = self._force_after(base, curvature, coefficients, full, free)
-            if np.linalg.norm(rest) > 0.7 * np.linalg.norm(left):
+            move = self._centred(solve(left), free, base)
+            if largest(move) > self.settings.stride * trust:
+                move = self._limited(base, curvature, left, free, self.settings.stride * trust)
+            trial = step + move
+            if largest(trial) > trust:
+                return trial * (trust / largest(trial))
+            rest = self._force_after(base, curvature, coefficients, trial, free)
+            size = float(np.linalg.norm(rest))
+            if size > smallest:
                 break
-            left = rest
-        return self._centred(step, free, base)
+            step, left, smallest = trial, rest, size
+            if size < 1e-3 * np.linalg.norm(base.forces):
+                break
+        return step
 
     def _force_after(
         self, base: Point, curvature: Curvature, coefficients: Array, step: Array, free: Array
     ) -> Array:
-        """The model's force after `step`: bonds exactly, the secant corrections linearly."""
+        """The model's force after `step`: quadratic, plus what the bonds' anharmonicity adds."""
         bonds = base.bonds
-        vector = bonds.stretched(step)
-        distance = np.sqrt((vector * vector).sum(axis=1))
-        tension = combine(coefficients, bonds, self._basis(distance, bonds.length)[0])
+        vector, unit = bonds.stretched(step), bonds.unit
+        distance, change = np.sqrt((vector * vector).sum(axis=1)), vector - bonds.vector
+        after = combine(coefficients, bonds, self._basis(distance, bonds.length)[0])
         before = combine(coefficients, bonds, base.slope)
-        change = bonds.pull((tension / distance)[:, None] * vector - before[:, None] * bonds.unit)
-        moved = step.ravel()[free]
-        corrections = curvature @ moved - curvature.springs @ moved
-        return (base.forces + change).ravel()[free] - corrections
+        across = before / bonds.distance
+        along = ((combine(coefficients, bonds, base.bend) - across) * (change * unit).sum(axis=1))[:, None] * unit
+        linear = before[:, None] * unit + along + across[:, None] * change
+        beyond = bonds.pull((after / distance)[:, None] * vector - linear)
+        return (base.forces + beyond).ravel()[free] - curvature @ step.ravel()[free]
 
-    def _limited(self, base: Point, curvature: Curvature, free: Array, trust: float) -> Array:
+    def _limited(self, base: Point, curvature: Curvature, force: Array, free: Array, trust: float) -> Array:
         """The step with every mode stiffened by the smallest shift that keeps it within `trust`."""
-        force = base.forces.ravel()[free]
-        if curvature.matrix is None:
+        if not curvature.dense:
             step = self._centred(curvature.solver()(force), free, base)
             return step * (trust / largest(step))
         low, high = 1e-3 * self.settings.floor, 2 * np.abs(force).max() / trust
