@@ -48,13 +48,17 @@ def combine(coefficients: Array, bonds: Bonds, parts: Array) -> Array:
     return own[:, 0] * parts[0] + own[:, 1] * parts[1]
 
 
-def gather(bonds: Bonds, slope: Array, forces: Array) -> Evidence:
-    """What these forces say about the coefficients; `slope` [2, E] is from the basis at these bonds."""
+def pulls(bonds: Bonds, slope: Array) -> Array:
+    """The forces of each basis function alone [2K, 3 rows]; `slope` [2, E] is from the basis at these bonds."""
     tension = slope[:, :, None] * bonds.unit
     member = bonds.kind == np.arange(bonds.kinds)[:, None]
     features = bonds.pull(np.where(member[:, None, :, None], tension[None], 0.0))  # [K, 2, rows, 3]
-    flat, target = features.reshape(2 * bonds.kinds, -1), forces.ravel()
-    return Evidence(flat @ flat.T, flat @ target, float(target @ target), target.size)
+    return features.reshape(2 * bonds.kinds, -1)
+
+
+def gather(features: Array, target: Array) -> Evidence:
+    """What these forces, or a difference of forces, say about the coefficients."""
+    return Evidence(features @ features.T, features @ target, float(target @ target), target.size)
 
 
 def fit(evidence: list[Evidence], stiffness: float, certainty: float, doubt: float, forget: float) -> Array:

@@ -15,7 +15,7 @@ from ..core.errors import ConfigError
 from ..core.experience import Array
 from .bonds import Bonds, Frame, find_bonds, length_scale
 from .curvature import DENSE_LIMIT, EIGEN_LIMIT, Curvature
-from .pairs import Evidence, PairBasis, combine, fit, gather, unexplained
+from .pairs import Evidence, PairBasis, combine, fit, gather, pulls
 
 SCALARS = ("stiffness", "floor", "trust", "length", "history", "doubt")
 
@@ -79,6 +79,7 @@ class Point:
     bonds: Bonds
     slope: Array  # [2, E] of the pair basis
     bend: Array  # [2, E]
+    pulls: Array  # [2K, 3 rows], the forces of each basis function
 
 
 @dataclass
@@ -95,6 +96,7 @@ class Memory:
     kept: float = 1.0  # promised drop that came true in the last step
     rejected: int = 0
     calls: int = 0
+    forces: list[float] = field(default_factory=list)  # the largest one of every call
 
 
 def largest(rows: Array) -> float:
@@ -107,7 +109,7 @@ class SpringStep:
 
     def __init__(self, settings: SpringSettings | None = None, free: Array | None = None) -> None:
         self.settings = settings or SpringSettings()
-        self.free = free  # [rows] bool of the coordinates that may move; None: all
+        self.free = free  # [rows, 3] bool of the coordinates that may move; None: all
         self.memory = Memory(trust=self.settings.trust)
         self._basis = PairBasis(self.settings.decay, self.settings.reach)
 
@@ -118,13 +120,17 @@ class SpringStep:
             memory.scale = length_scale(frame.atoms, settings.scale_least)
         bonds = find_bonds(frame, memory.scale, settings.reach)
         slope, bend = self._basis(bonds.distance, bonds.length)
-        point = Point(at.copy(), forces.copy(), energy, bonds, slope, bend)
-        memory.evidence.append(gather(bonds, slope, forces))
+        point = Point(at.copy(), forces.copy(), energy, bonds, slope, bend, pulls(bonds, slope))
         if memory.points:
             last = memory.points[-1]
             memory.pairs.append(((at - last.at).ravel(), (last.forces - forces).ravel()))
+            # Differences: what bonds cannot explain about the forces is mostly the same at both points.
+            memory.evidence.append(gather(point.pulls - last.pulls, (forces - last.forces).ravel()))
+        else:
+            memory.evidence.append(gather(point.pulls, forces.ravel()))
         memory.points.append(point)
         memory.calls += 1
+        memory.forces.append(largest(forces))
         self._judge(point)
         for kept in (memory.evidence, memory.pairs):
             del kept[: max(0, len(kept) - settings.history)]
@@ -157,7 +163,7 @@ class SpringStep:
             memory.evidence, settings.stiffness, settings.certainty, settings.doubt * scalars.doubt, settings.forget
         )
         coefficients = coefficients * scalars.stiffness
-        free = np.ones(base.at.size, bool) if self.free is None else np.repeat(self.free, 3)
+        free = np.ones(base.at.size, bool) if self.free is None else self.free.ravel()
         curvature = self._curvature(base, coefficients, free, scalars)
         trust = min(memory.trust * scalars.trust, settings.trust_most)
         step = self._solve(base, curvature, coefficients, free, trust) * scalars.length
