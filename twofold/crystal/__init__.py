@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["SpringSettings", "SpringStep", "TD3Relaxer", "compare", "make_calculator"]
+from . import networks, world
+
+__all__ = ["SpringSettings", "SpringStep", "TD3Relaxer", "compare", "make_calculator", "networks", "world"]
 
 _HOMES = {
     "TD3Relaxer": "relaxer",
@@ -16,7 +18,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imported when first used, so that registering the worlds stays light."""
+    """Imported when first used."""
     import importlib
 
     if name not in _HOMES:
