@@ -30,7 +30,7 @@ class SpringSettings:
     certainty: float = 1.0  # of that prior against the forces
     doubt: float = 0.1  # share of the forces that a pair potential is not expected to explain
     forget: float = 0.5  # weight of a force call relative to the next one
-    floor: float = 0.5  # eV/A^2, the softest mode the step believes in
+    floor: float = 1.5  # eV/A^2, the softest mode the step believes in
     trust: float = 0.3  # A, how far an atom may move in the first step
     trust_most: float = 0.5
     trust_least: float = 0.02
