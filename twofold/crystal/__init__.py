@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import networks, world
+from . import displacements, graphs, networks, reference, world
 
-__all__ = ["SpringSettings", "SpringStep", "TD3Relaxer", "compare", "make_calculator", "networks", "world"]
+__all__ = ["SpringSettings", "SpringStep", "TD3Relaxer", "compare", "displacements", "graphs", "make_calculator", "networks", "reference", "world"]
 
 _HOMES = {
     "TD3Relaxer": "relaxer",
