@@ -72,7 +72,7 @@ Learning curves of one or several runs; --mean draws the mean over runs with its
     "export": """usage: twofold export RUN_OR_POLICY [--out=FILE.onnx]
 
 Write ONNX that takes raw observations and returns real actions, and check it against the policy.""",
-    "demo": "usage: twofold demo\n\nTrain TD3 on Pendulum and show it against the untrained policy: what `make demo` runs.",
+    "demo": "usage: twofold demo\n\nTrain TD3 on Pendulum and show it against the untrained policy.",
     "check": """usage: twofold check [--env-config=NAME] [--import=FILE.py] [settings]
 
 Say what is wrong with a world: shapes, finite values, episodes that are a function of (seed, actions), resuming.""",
@@ -307,30 +307,27 @@ def _print_scores(scores: dict[str, Any], where: str) -> None:
     for world, metrics in scores.items():
         for name, s in metrics.items():
             interval = f"95 % interval [{s['low']:.2f}, {s['high']:.2f}]"
-            print(
-                f"{world:<10} {name:<12} {s['mean']:10.2f} ± {s['std']:.2f}  {interval}  ({s['episodes']:.0f} episodes, {where})"
-            )
+            count = f"({s['episodes']:.0f} episodes, {where})"
+            print(f"{world:<10} {name:<12} {s['mean']:10.2f} ± {s['std']:.2f}  {interval}  {count}")
 
 
 def _play(argv: list[str]) -> int:
-    from twofold.core.errors import UserError
     from twofold.core.play import play, viewed_world, write_video
+    from twofold.core.world import evaluation_names, make_world
 
     typed = parse(argv, ("out", "human", "seed", "import"))
-    policy, human = _policy(typed), "human" in typed.options
-    out = Path(typed.options.get("out", "play.mp4"))
-    try:
-        world = viewed_world(policy.config, "human" if human else "rgb_array")
-        frames, total = play(world, policy.policy, _int(typed, "seed", 3_000_000), frames=not human)
-        fps = world.metadata.get("render_fps") or world.envs[0].metadata.get("render_fps", 30)
-        world.close()
-    except UserError:
-        raise
-    except Exception as error:  # rendering needs drivers that a machine may lack, each failing in its own way
-        raise UserError(f"rendering is impossible here ({type(error).__name__}: {error})") from None
+    policy, seed = _policy(typed), _int(typed, "seed", 3_000_000)
+    mode = "human" if "human" in typed.options else "rgb_array"
+    world, cannot = viewed_world(policy.config, mode)
+    if world is None:
+        _complain(f"rendering is impossible here ({cannot}); the episode is played without a picture")
+        world = make_world(policy.config, purpose=evaluation_names(policy.config.env)[0], rows=1)
+    frames, total = play(world, policy.policy, seed, frames=cannot is None and mode == "rgb_array")
     print(f"return     {total:.2f}")
-    if not human:
-        print(f"video      {write_video(frames, out, fps)}")
+    if frames:
+        fps = world.envs[0].metadata.get("render_fps", 30) if hasattr(world, "envs") else 10
+        print(f"video      {write_video(frames, Path(typed.options.get('out', 'play.mp4')), int(fps))}")
+    world.close()
     return 0
 
 

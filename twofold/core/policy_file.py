@@ -65,9 +65,13 @@ def write_policy(run: Any, learner: Learner, world: World, name: str, score: dic
 
 def seal(arrays: dict[str, Array], about: dict[str, Any]) -> bytes:
     """Arrays and their description as one checksummed safetensors file."""
-    text = json.dumps(about)
-    body = files.checksum(text.encode() + b"".join(arrays[k].tobytes() for k in sorted(arrays)))
-    return encode(arrays, metadata={"twofold": text, "blake2b": body})
+    text = json.dumps({"about": about, "blake2b": _body(arrays, about)})
+    return encode(arrays, metadata={"twofold": text})  # one key: the order of several would change the bytes
+
+
+def _body(arrays: dict[str, Array], about: dict[str, Any]) -> str:
+    described = json.dumps(about).encode()
+    return files.checksum(described + b"".join(arrays[k].tobytes() for k in sorted(arrays)))
 
 
 def unseal(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
@@ -76,12 +80,11 @@ def unseal(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
     try:
         arrays = decode(content)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
-        text = header["twofold"]
-        body = files.checksum(text.encode() + b"".join(arrays[k].tobytes() for k in sorted(arrays)))
-        about = json.loads(text)
+        sealed = json.loads(header["twofold"])
+        about, wanted = sealed["about"], sealed["blake2b"]
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError):
         raise CheckpointError(f"{path} is not a twofold policy file, or is damaged") from None
-    if body != header.get("blake2b"):
+    if _body(arrays, about) != wanted:
         raise CheckpointError(f"{path} does not match its checksum: damaged")
     if about.get("format") != FORMAT:
         raise CheckpointError(f"{path} has policy format {about.get('format')}, this version reads {FORMAT}")
@@ -116,7 +119,8 @@ class LoadedPolicy:
 
 def rescale(action: Array, low: Array, high: Array) -> Array:
     """From [-1, 1] to the world's bounds, per dimension."""
-    return (low + (action + 1) * 0.5 * (high - low)).astype(np.float32)
+    real: Array = (low + (action + 1) * 0.5 * (high - low)).astype(np.float32)
+    return real
 
 
 def load_policy(path: str | Path) -> LoadedPolicy:
