@@ -231,7 +231,7 @@ class SpringStep:
         if not curvature.dense:
             step = self._centred(curvature.solver()(force), free, base)
             return step * (trust / largest(step))
-        low, high = 1e-3 * self.settings.floor, 2 * np.abs(force).max() / trust
+        low, high = 1e-3 * self.settings.floor, 2 * largest(self._centred(force, free, base)) / trust
         step = self._centred(curvature.solver(high)(force), free, base)
         for _ in range(12 if force.size <= EIGEN_LIMIT else 6):
             shift = np.sqrt(low * high)

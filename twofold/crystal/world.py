@@ -101,8 +101,8 @@ class SpringEnv(gym.Env[Array, Array]):
         done = now.force <= cfg.eps
         cut = not done and self.steps >= cfg.max_steps
         gained = reward(cfg.reward_func, before, now.force, done, cfg.r_weights, cfg.call_cost)
-        # Fewer calls is what counts, whatever reward trains: it chooses the best policy.
-        info = {"episode": now.metrics(cfg.eps) | {"return": -float(now.calls)}} if done or cut else {}
+        # Fewer calls is what counts, whatever reward trains; logarithms weigh easy and hard crystals alike.
+        info = {"episode": now.metrics(cfg.eps) | {"return": -float(np.log2(now.calls))}} if done or cut else {}
         return self._observe(), gained, done, cut, info
 
 
