@@ -155,10 +155,14 @@ class SpringStep:
             memory.best = point
 
     def propose(self, scalars: Scalars = Scalars()) -> Array:  # noqa: B008 - frozen
-        """The displacement [rows, 3] from the last observed coordinates."""
+        """The displacement [rows, 3] from the last observed coordinates.
+
+        The first step is always the prior's: one force call cannot tell crystals apart, and it is often enough.
+        """
         base, memory, settings = self.memory.best, self.memory, self.settings
         if base is None:
             raise RuntimeError("propose() needs an observe() first")
+        scalars = scalars if memory.calls > 1 else Scalars()
         coefficients = fit(
             memory.evidence, settings.stiffness, settings.certainty, settings.doubt * scalars.doubt, settings.forget
         )
