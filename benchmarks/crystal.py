@@ -115,7 +115,12 @@ def alfe_starts(seeds: int) -> Iterator[Start]:
             BFGS(rest, logfile=None).run(fmax=0.01, steps=500)
             rest.calc = None
             for seed in range(seeds or repeats):
-                yield name, f"{name}#{number} {seed}", distortion(rest, np.random.default_rng(1000 * seed + number)), make
+                yield (
+                    name,
+                    f"{name}#{number} {seed}",
+                    distortion(rest, np.random.default_rng(1000 * seed + number)),
+                    make,
+                )
 
 
 def chgnet_starts(seeds: int) -> Iterator[Start]:
@@ -148,7 +153,9 @@ PARTS: dict[str, tuple[Callable[[int], Iterator[Start]], str]] = {
 def versions() -> dict[str, str]:
     from importlib.metadata import version
 
-    return {"python": platform.python_version()} | {p: version(p) for p in ("ase", "matscipy", "numpy", "scipy", "torch")}
+    return {"python": platform.python_version()} | {
+        p: version(p) for p in ("ase", "matscipy", "numpy", "scipy", "torch")
+    }
 
 
 def record(part: str, methods: tuple[str, ...], seeds: int) -> None:
@@ -192,7 +199,9 @@ def _kept(row: str, outcome: Outcome) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("part", choices=[*PARTS, "guard", "exact", "report"])
     parser.add_argument("--methods", default="")
     parser.add_argument("--seeds", type=int, default=0, help="starts per crystal; 0: the part's own number")

@@ -21,7 +21,20 @@ from twofold.crystal.spring import SpringStep, largest
 from twofold.crystal.structures import Distortion, builtin
 
 RESULTS = Path(__file__).parent / "results"
-POOL = ("Cu", "Al", "Ni", "Pd", "Ag", "Pt", "Au", "NiAl:B2*2x1x1", "CuAu:L10", "Ni3Al:L12", "Cu*2x2x1", "Ni3Al:L12*2x1x1")
+POOL = (
+    "Cu",
+    "Al",
+    "Ni",
+    "Pd",
+    "Ag",
+    "Pt",
+    "Au",
+    "NiAl:B2*2x1x1",
+    "CuAu:L10",
+    "Ni3Al:L12",
+    "Cu*2x2x1",
+    "Ni3Al:L12*2x1x1",
+)
 
 
 def guard(starts: int) -> None:
@@ -29,7 +42,9 @@ def guard(starts: int) -> None:
     rng, runs = np.random.default_rng(2026), []
     for number in range(starts or 1000):
         atoms = builtin(POOL[int(rng.integers(len(POOL)))])
-        distortion = Distortion(rattle=float(rng.uniform(0.01, 0.3)), strain=0.05, vacancies=int(rng.integers(2)))
+        distortion = Distortion(
+            rattle=float(rng.uniform(0.01, 0.3)), strain=0.05, vacancies=int(rng.integers(2))
+        )
         atoms = distortion(atoms, rng)
         atoms.calc = Counted(EMT())
         before = largest(atoms.get_forces()), atoms.get_potential_energy()
@@ -132,14 +147,31 @@ def _section(part: str, data: dict[str, Any]) -> list[str]:
     for row in dict.fromkeys(run["row"] for run in runs):
         mine = {m: [r["calls"] for r in runs if r["row"] == row and r["method"] == m] for m in methods}
         cells = [f"{np.mean(c):.1f}" if c else "-" for c in mine.values()]
-        ratio = f"{np.mean(mine['td3']) / np.mean(mine['bfgs']):.2f}" if mine.get("td3") and mine.get("bfgs") else "-"
-        lines.append(f"| {row} | {max(len(c) for c in mine.values())} | " + " | ".join(cells) + f" | {ratio} |")
+        ratio = (
+            f"{np.mean(mine['td3']) / np.mean(mine['bfgs']):.2f}"
+            if mine.get("td3") and mine.get("bfgs")
+            else "-"
+        )
+        lines.append(
+            f"| {row} | {max(len(c) for c in mine.values())} | " + " | ".join(cells) + f" | {ratio} |"
+        )
     lines += ["", *_quality(runs, methods), ""]
     return lines
 
 
 def _order(method: str) -> int:
-    known = ("td3", "prior", "bfgs", "bfgs15", "lbfgs", "bfgslinesearch", "fire", "fire2", "preconlbfgs", "gpmin")
+    known = (
+        "td3",
+        "prior",
+        "bfgs",
+        "bfgs15",
+        "lbfgs",
+        "bfgslinesearch",
+        "fire",
+        "fire2",
+        "preconlbfgs",
+        "gpmin",
+    )
     return known.index(method)
 
 
@@ -155,5 +187,7 @@ def _quality(runs: list[dict[str, Any]], methods: list[str]) -> list[str]:
         share = f"{100 * np.mean(np.array(gaps) <= 1e-3):.0f} %" if gaps else "-"
         alike = f"{100 * np.mean(same):.0f} %" if same else "-"
         failed = sum(not r["converged"] for r in mine)
-        lines.append(f"| {method} | {np.mean([r['calls'] for r in mine]):.2f} | {failed} | {share} | {alike} |")
+        lines.append(
+            f"| {method} | {np.mean([r['calls'] for r in mine]):.2f} | {failed} | {share} | {alike} |"
+        )
     return lines

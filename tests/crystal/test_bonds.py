@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from crystals import rattled
 from ase.build import bulk, fcc111, molecule
+from crystals import rattled
 
 from twofold.crystal.bonds import Frame, find_bonds, length_scale, neighbours
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from crystals import rattled
 from ase.calculators.emt import EMT
 from ase.optimize import BFGS
+from crystals import rattled
 
 from twofold.core.errors import UserError
 from twofold.crystal.calculators import Counted, make_calculator

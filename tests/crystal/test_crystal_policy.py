@@ -26,7 +26,9 @@ def test_actions_are_bounded():
 
 
 def test_weights_come_back_from_their_file(tmp_path):
-    matrices = [np.random.default_rng(i).standard_normal(m.shape).astype(np.float32) for i, m in enumerate(layers(1))]
+    matrices = [
+        np.random.default_rng(i).standard_normal(m.shape).astype(np.float32) for i, m in enumerate(layers(1))
+    ]
     state = {"actor": {f"layers.{i}.matrix": m for i, m in enumerate(matrices)}, "normaliser": None}
     export_weights(state, tmp_path / "w.safetensors")
     for mine, theirs in zip(load_weights(tmp_path / "w.safetensors").layers, matrices, strict=True):
@@ -54,7 +56,10 @@ def test_numpy_acts_as_the_networks_that_trained_it():
     from twofold.nets.vector import VectorConfig
 
     nets = ScalarNetworks(
-        VectorConfig(actor_hidden=(16,)), Box(-3, 3, (len(NAMES),)), Box(-1, 1, (len(SCALARS),)), torch.Generator()
+        VectorConfig(actor_hidden=(16,)),
+        Box(-3, 3, (len(NAMES),)),
+        Box(-1, 1, (len(SCALARS),)),
+        torch.Generator(),
     )
     actor = nets.actor()
     seen = torch.randn(5, len(NAMES), generator=torch.Generator().manual_seed(0))

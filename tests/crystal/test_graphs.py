@@ -11,7 +11,9 @@ from twofold.crystal.displacements import GraphConfig, GraphEnv
 from twofold.crystal.graphs import GraphNetConfig, GraphNetworks
 from twofold.crystal.reference import CrystalTD3, CrystalTD3Config
 
-CFG = GraphConfig(sets={"al": {"structures": ["NiAl:B2"], "rattle": [0.1, 0.1]}}, max_atoms=3, num_neighbors=8, nfake=2)
+CFG = GraphConfig(
+    sets={"al": {"structures": ["NiAl:B2"], "rattle": [0.1, 0.1]}}, max_atoms=3, num_neighbors=8, nfake=2
+)
 VECTORS = ("force", "force_before", "moved", "vector")
 
 
@@ -26,7 +28,9 @@ def seen(env, rows=4):
 
 def nets(env, kind, seed=0):
     generator = torch.Generator().manual_seed(seed)
-    return GraphNetworks(GraphNetConfig(kind=kind, width=8), env.observation_space, env.action_space, generator)
+    return GraphNetworks(
+        GraphNetConfig(kind=kind, width=8), env.observation_space, env.action_space, generator
+    )
 
 
 def tensors(obs):

@@ -27,7 +27,7 @@ emt = EMT()
 class Shaky(Calculator):
     """EMT whose forces stop falling: what a broken potential looks like."""
 
-    implemented_properties = ["energy", "forces"]  # noqa: RUF012
+    implemented_properties = ["energy", "forces"]
 
     def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
         super().calculate(atoms, properties, system_changes)

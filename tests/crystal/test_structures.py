@@ -10,7 +10,13 @@ from twofold.crystal.structures import Distortion, builtin, load, nearest_pair
 
 @pytest.mark.parametrize(
     ("text", "formula"),
-    [("Cu", "Cu4"), ("Cu*2x1x1", "Cu8"), ("NiAl:B2", "NiAl"), ("Ni3Al:L12*2x2x2", "Ni24Al8"), ("NaCl:rocksalt", "Na4Cl4")],
+    [
+        ("Cu", "Cu4"),
+        ("Cu*2x1x1", "Cu8"),
+        ("NiAl:B2", "NiAl"),
+        ("Ni3Al:L12*2x2x2", "Ni24Al8"),
+        ("NaCl:rocksalt", "Na4Cl4"),
+    ],
 )
 def test_builtin_crystals(text, formula):
     assert builtin(text).symbols.formula.count() == Atoms(formula).symbols.formula.count()
@@ -35,8 +41,15 @@ def test_a_csv_of_cif_text_gives_all_its_structures(alfe):
 def test_bad_files_say_which_and_why(tmp_path):
     (tmp_path / "bad.cif").write_text("no crystal")
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
-    write(tmp_path / "over.extxyz", Atoms("Cu2", positions=[[0, 0, 0], [0, 0, 0.1]], cell=[4, 4, 4], pbc=True))
-    for name, word in (("bad.cif", "bad.cif"), ("bad.csv", "structure"), ("over.extxyz", "overlap"), ("no.cif", "no.cif")):
+    write(
+        tmp_path / "over.extxyz", Atoms("Cu2", positions=[[0, 0, 0], [0, 0, 0.1]], cell=[4, 4, 4], pbc=True)
+    )
+    for name, word in (
+        ("bad.cif", "bad.cif"),
+        ("bad.csv", "structure"),
+        ("over.extxyz", "overlap"),
+        ("no.cif", "no.cif"),
+    ):
         with pytest.raises(UserError, match=word):
             load(tmp_path / name)
 

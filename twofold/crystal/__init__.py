@@ -6,7 +6,18 @@ from typing import Any
 
 from . import displacements, graphs, networks, reference, world
 
-__all__ = ["SpringSettings", "SpringStep", "TD3Relaxer", "compare", "displacements", "graphs", "make_calculator", "networks", "reference", "world"]
+__all__ = [
+    "SpringSettings",
+    "SpringStep",
+    "TD3Relaxer",
+    "compare",
+    "displacements",
+    "graphs",
+    "make_calculator",
+    "networks",
+    "reference",
+    "world",
+]
 
 _HOMES = {
     "TD3Relaxer": "relaxer",

@@ -138,5 +138,12 @@ def find_bonds(frame: Frame, scale: float, reach: float) -> Bonds:
     elements = int(element.max()) + 1
     kind = high * (high + 1) // 2 + low
     return Bonds(
-        frame, i[keep], j[keep], vector[keep], distance[keep], length[keep], kind, elements * (elements + 1) // 2
+        frame,
+        i[keep],
+        j[keep],
+        vector[keep],
+        distance[keep],
+        length[keep],
+        kind,
+        elements * (elements + 1) // 2,
     )

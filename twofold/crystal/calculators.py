@@ -42,7 +42,9 @@ class Counted(Calculator):
         try:
             self.inner.calculate(self.atoms, wanted, system_changes)
         except NotImplementedError as error:
-            raise UserError(f"{self.inner.name or type(self.inner).__name__} cannot do this: {error}") from None
+            raise UserError(
+                f"{self.inner.name or type(self.inner).__name__} cannot do this: {error}"
+            ) from None
         self.results = dict(self.inner.results)
 
 

@@ -41,12 +41,16 @@ def _arguments(name: str, epilog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=f"twofold {name}", epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("structures", nargs="+", help="files (CIF, POSCAR, extxyz, CSV of CIF text) or e.g. 'Cu*2x2x2'")
+    parser.add_argument(
+        "structures", nargs="+", help="files (CIF, POSCAR, extxyz, CSV of CIF text) or e.g. 'Cu*2x2x2'"
+    )
     parser.add_argument("--calculator", default="emt", help="who gives the forces (default emt)")
     parser.add_argument("--fmax", type=float, default=0.01, help="largest force allowed, eV/A (default 0.01)")
     parser.add_argument("--steps", type=int, default=500, help="most steps (default 500)")
     parser.add_argument("--cell", action="store_true", help="relax the cell too (FrechetCellFilter)")
-    parser.add_argument("--rattle", type=float, default=0.0, help="displace the start by this standard deviation, A")
+    parser.add_argument(
+        "--rattle", type=float, default=0.0, help="displace the start by this standard deviation, A"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the displacement")
     return parser
 
@@ -89,14 +93,24 @@ def _relax_source(source: str, typed: argparse.Namespace, make: Any) -> list[dic
             rows.append(_relax_one(name, atoms, typed, make))
         except UserError as problem:
             rows.append(_failed(name, str(problem)))
-        except Exception as problem:  # a calculator or writer failing on this structure must not stop the others
+        except (
+            Exception
+        ) as problem:  # a calculator or writer failing on this structure must not stop the others
             rows.append(_failed(name, f"{type(problem).__name__}: {problem}"))
     return rows
 
 
 def _failed(name: str, why: str) -> dict[str, Any]:
     print(f"twofold relax: {why if name in why else f'{name}: {why}'}", file=sys.stderr)
-    return {"structure": name, "atoms": "", "calls": "", "energy": "", "fmax": "", "engine": "", "state": "FAILED"}
+    return {
+        "structure": name,
+        "atoms": "",
+        "calls": "",
+        "energy": "",
+        "fmax": "",
+        "engine": "",
+        "state": "FAILED",
+    }
 
 
 def _relax_one(name: str, atoms: Atoms, typed: argparse.Namespace, make: Any) -> dict[str, Any]:
@@ -164,7 +178,9 @@ def relax_compare(argv: list[str]) -> int:
     parser = _arguments("relax-compare", COMPARE_HELP)
     parser.description = "Compare optimisers from the same starts, by exact force calls."
     parser.add_argument("--methods", default=",".join(METHODS), help="comma-separated (default: all)")
-    parser.add_argument("--seeds", type=int, default=1, help="displaced starts per structure (needs --rattle)")
+    parser.add_argument(
+        "--seeds", type=int, default=1, help="displaced starts per structure (needs --rattle)"
+    )
     parser.add_argument("--out", default="relax-compare", help="folder for table, plot and page")
     typed = parser.parse_args(argv)
     methods = tuple(name.strip().lower() for name in typed.methods.split(","))
@@ -203,5 +219,16 @@ def _tell(outcome: Outcome) -> None:
 
 
 def _plain(outcome: Outcome) -> dict[str, Any]:
-    names = ("start", "method", "calls", "seconds", "energy", "fmax", "converged", "error", "same_minimum", "forces")
+    names = (
+        "start",
+        "method",
+        "calls",
+        "seconds",
+        "energy",
+        "fmax",
+        "converged",
+        "error",
+        "same_minimum",
+        "forces",
+    )
     return {name: getattr(outcome, name) for name in names}

@@ -50,7 +50,9 @@ class Recorder(Counted):
         self.energies: list[float] = []
         self.frames: list[Array] = []
 
-    def calculate(self, atoms: Any = None, properties: Any = ("energy",), system_changes: Any = all_changes) -> None:
+    def calculate(
+        self, atoms: Any = None, properties: Any = ("energy",), system_changes: Any = all_changes
+    ) -> None:
         super().calculate(atoms, properties, system_changes)
         self.forces.append(largest(self.results["forces"]))
         self.energies.append(float(self.results["energy"]))
@@ -157,7 +159,11 @@ def summary(outcomes: list[Outcome]) -> list[dict[str, Any]]:
     rows = []
     for name in dict.fromkeys(o.method for o in outcomes):
         mine = [o for o in outcomes if o.method == name]
-        gaps = [(o.energy - lowest[o.start]) / len(o.final or ()) for o in mine if o.start in lowest and o.converged]
+        gaps = [
+            (o.energy - lowest[o.start]) / len(o.final or ())
+            for o in mine
+            if o.start in lowest and o.converged
+        ]
         rows.append(
             {
                 "method": name,
@@ -167,7 +173,9 @@ def summary(outcomes: list[Outcome]) -> list[dict[str, Any]]:
                 "seconds": float(np.mean([o.seconds for o in mine])),
                 "failures": sum(not o.converged for o in mine),
                 "same minimum": float(np.mean([o.same_minimum for o in mine])),
-                "not above by 1 meV/atom": float(np.mean([g <= 1e-3 for g in gaps])) if gaps else float("nan"),
+                "not above by 1 meV/atom": float(np.mean([g <= 1e-3 for g in gaps]))
+                if gaps
+                else float("nan"),
             }
         )
     return rows
@@ -198,7 +206,9 @@ def plot(outcomes: list[Outcome], path: str, fmax: float) -> None:
         colour = f"C{index % 10}"
         for r in runs[:10]:
             axes.semilogy(np.arange(1, len(r) + 1), r, color=colour, alpha=0.15, linewidth=0.7)
-        axes.semilogy(np.arange(1, longest + 1), np.median(padded, axis=0), color=colour, label=name, linewidth=2)
+        axes.semilogy(
+            np.arange(1, longest + 1), np.median(padded, axis=0), color=colour, label=name, linewidth=2
+        )
     axes.axhline(fmax, color="black", linestyle=":", linewidth=1)
     axes.set(xlabel="force calls", ylabel="largest force (eV/Å)")
     axes.legend()

@@ -72,7 +72,9 @@ class Curvature:
     crystals too large for eigenvectors. `weight` in [0, 1] scales what the pairs say.
     """
 
-    def __init__(self, exact: Any, safe: Callable[[], Any], pairs: Pairs, weight: float, floor: float) -> None:
+    def __init__(
+        self, exact: Any, safe: Callable[[], Any], pairs: Pairs, weight: float, floor: float
+    ) -> None:
         self._model = Secant(exact, pairs, weight, indefinite=True)
         self._matrix: Array | None = None
         if not isinstance(exact, np.ndarray):

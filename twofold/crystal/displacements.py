@@ -28,7 +28,9 @@ GASES = (0, 2, 10, 18, 36, 54, 86, 118)  # atomic numbers that close a period
 
 @dataclass(frozen=True)
 class GraphConfig:
-    sets: dict[str, Any] = field(default_factory=dict)  # name -> settings of a StructureSet; empty: rattled copper
+    sets: dict[str, Any] = field(
+        default_factory=dict
+    )  # name -> settings of a StructureSet; empty: rattled copper
     eval_sets: dict[str, Any] = field(default_factory=dict)
     eps: float = 0.1  # eV/A, an episode ends when the largest force is at most this
     max_steps: int = field(default=100, metadata={"aliases": ("N_train", "N_test")})
@@ -42,7 +44,9 @@ class GraphConfig:
     num_neighbors: int = 30  # nearest ones kept
     max_atoms: int = 8  # structures are padded to so many
     nfake: int = 0  # one step in so many is a demonstration (a jump to the minimum that BFGS finds); 0: none
-    n_gr: int = field(default=100, metadata={"aliases": ("N_gr",)})  # stagnant steps before one greedy one; 0: never
+    n_gr: int = field(
+        default=100, metadata={"aliases": ("N_gr",)}
+    )  # stagnant steps before one greedy one; 0: never
     d_r_max: float = 0.015  # A, stagnant: moves are smaller than this on average of 10 ...
     f_max: float = 0.1  # eV/A, ... while the largest force is above this
 
@@ -109,7 +113,9 @@ class GraphEnv(gym.Env[dict[str, Array], Array]):
         )
         self.action_space = gym.spaces.Box(-1.0, 1.0, (3 * atoms,), np.float32)
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[dict[str, Array], dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: Any = None
+    ) -> tuple[dict[str, Array], dict[str, Any]]:
         super().reset(seed=seed)
         self.now = Relaxation(self.sets, self.cfg.eps, seed)
         if len(self.now.atoms) > self.cfg.max_atoms:
@@ -123,7 +129,9 @@ class GraphEnv(gym.Env[dict[str, Array], Array]):
     def step(self, action: Array) -> tuple[dict[str, Array], float, bool, bool, dict[str, Any]]:
         cfg, now, before = self.cfg, self.now, self.now.force
         self._before = now.forces
-        self._moved = self._move(np.asarray(action, np.float64).reshape(-1, 3)[: len(now.atoms)] * cfg.max_move)
+        self._moved = self._move(
+            np.asarray(action, np.float64).reshape(-1, 3)[: len(now.atoms)] * cfg.max_move
+        )
         now.evaluate()
         self.steps += 1
         self._note(float(np.sqrt((self._moved**2).sum(axis=1)).max()))

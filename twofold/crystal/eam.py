@@ -38,7 +38,7 @@ class Tables:
 class FastEAM(Calculator):
     """An `.eam.alloy` or `.eam.fs` (Finnis-Sinclair) table as an ASE calculator."""
 
-    implemented_properties = ["energy", "free_energy", "energies", "forces", "stress"]  # noqa: RUF012
+    implemented_properties = ["energy", "free_energy", "energies", "forces", "stress"]
 
     def __init__(self, path: str | Path) -> None:
         super().__init__()
@@ -59,13 +59,17 @@ class FastEAM(Calculator):
 
     def types(self, numbers: Array) -> Array:
         """The potential's own index of each element; an element that it lacks is the user's mistake."""
-        types = np.where(numbers < len(self._type_of), self._type_of[np.minimum(numbers, len(self._type_of) - 1)], -1)
+        types = np.where(
+            numbers < len(self._type_of), self._type_of[np.minimum(numbers, len(self._type_of) - 1)], -1
+        )
         if (types < 0).any():
             from ase.data import chemical_symbols
 
             lacking = sorted({chemical_symbols[z] for z in numbers[types < 0]})
             known = ", ".join(chemical_symbols[z] for z in self.elements)
-            raise UserError(f"the potential {Path(self.path).name} has no {', '.join(lacking)}; it knows {known}")
+            raise UserError(
+                f"the potential {Path(self.path).name} has no {', '.join(lacking)}; it knows {known}"
+            )
         return types
 
     def calculate(

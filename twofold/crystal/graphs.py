@@ -78,7 +78,9 @@ class Equivariant(nn.Module):
         distance = torch.sqrt((edge * edge).sum(dim=-1).clamp(min=1e-6))
         direction = edge / distance[..., None]
         waves = radial(distance, self.cfg.basis, self.cfg.r_max) * (index >= 0)[..., None]
-        scalar = functional.silu(self.embed(torch.cat([obs["element"], log_norm(vectors.transpose(-1, -2))], -1)))
+        scalar = functional.silu(
+            self.embed(torch.cat([obs["element"], log_norm(vectors.transpose(-1, -2))], -1))
+        )
         vector = self.lift(vectors)
         for message, filtered, mix, update in zip(
             self.messages, self.filters, self.mixes, self.updates, strict=True
@@ -86,7 +88,9 @@ class Equivariant(nn.Module):
             heard = picked(message(scalar), index) * filtered(waves)
             own, along, carried = heard.chunk(3, dim=-1)  # [B, A, K, C] each
             scalar = scalar + own.sum(dim=2) / 10
-            turned = along[:, :, :, None, :] * direction[..., None] + carried[:, :, :, None, :] * picked(vector, index)
+            turned = along[:, :, :, None, :] * direction[..., None] + carried[:, :, :, None, :] * picked(
+                vector, index
+            )
             vector = vector + turned.sum(dim=2) / 10
             left, right = mix(vector).chunk(2, dim=-1)
             inner = (left * right).sum(dim=2)
@@ -104,7 +108,9 @@ class Convolution(nn.Module):
         super().__init__()
         self.cfg, width = cfg, cfg.width
         self.embed = Linear(12 + 4 * vectors, width, generator)
-        self.gates = nn.ModuleList(Linear(2 * width + cfg.basis + 3, 2 * width, generator) for _ in range(cfg.layers))
+        self.gates = nn.ModuleList(
+            Linear(2 * width + cfg.basis + 3, 2 * width, generator) for _ in range(cfg.layers)
+        )
 
     def forward(self, obs: dict[str, Tensor], vectors: Tensor) -> tuple[Tensor, None]:
         """Scalars [B, A, C] from input vectors [B, A, 3, V], whose raw components are features."""
@@ -117,7 +123,9 @@ class Convolution(nn.Module):
         atom = functional.silu(self.embed(seen))
         for gate in self.gates:
             both = torch.cat([atom[:, :, None].expand(*index.shape, -1), picked(atom, index)], dim=-1)
-            filtered, core = gate(torch.cat([both, waves, edge / distance[..., None]], dim=-1)).chunk(2, dim=-1)
+            filtered, core = gate(torch.cat([both, waves, edge / distance[..., None]], dim=-1)).chunk(
+                2, dim=-1
+            )
             message = torch.sigmoid(filtered) * functional.softplus(core) * real
             atom = functional.softplus(atom + message.sum(dim=2) / real.sum(dim=2).clamp(min=1))
         return atom * obs["mask"][..., None], None
@@ -144,7 +152,11 @@ class GraphActor(nn.Module):
         """[B, 3 A] in [-1, 1]."""
         scalar, vector = self.body(obs, _inputs(obs))
         gate = self.head(scalar)
-        raw = self.out(functional.silu(gate)) if vector is None else self.out(vector * gate[:, :, None, :])[..., 0]
+        raw = (
+            self.out(functional.silu(gate))
+            if vector is None
+            else self.out(vector * gate[:, :, None, :])[..., 0]
+        )
         mask = obs["mask"][..., None]
         raw = (raw - (raw * mask).sum(dim=1, keepdim=True) / mask.sum(dim=1, keepdim=True)) * mask
         size = torch.sqrt((raw * raw).sum(dim=-1, keepdim=True) + 1e-12)

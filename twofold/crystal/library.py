@@ -22,7 +22,10 @@ from .structures import Distortion, load
 class StructureSet:
     """Structures of one calculator, relaxed once, and how they are disturbed."""
 
-    structures: tuple[str, ...] = ("Cu", "Cu*2x2x2")  # files, CSVs of CIF text, or crystals such as NiAl:B2*2x2x2
+    structures: tuple[str, ...] = (
+        "Cu",
+        "Cu*2x2x2",
+    )  # files, CSVs of CIF text, or crystals such as NiAl:B2*2x2x2
     calculator: str = "emt"
     trans_coef: float = 0.0
     rattle: tuple[float, float] = (0.0, 0.0)  # A, drawn uniformly from this range for each episode

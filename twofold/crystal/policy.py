@@ -60,6 +60,11 @@ def shipped(name: str = DEFAULT) -> SpringPolicy:
 def export_weights(policy_state: dict[str, Any], path: Path) -> None:
     """Write a trained learner's `policy_state()` as a weights file; observations must not be normalised."""
     if policy_state.get("normaliser") is not None:
-        raise CheckpointError("the spring policy is shipped without a normaliser: train with normalise_obs=false")
-    actor = {key: np.ascontiguousarray(np.asarray(value, np.float32)) for key, value in policy_state["actor"].items()}
+        raise CheckpointError(
+            "the spring policy is shipped without a normaliser: train with normalise_obs=false"
+        )
+    actor = {
+        key: np.ascontiguousarray(np.asarray(value, np.float32))
+        for key, value in policy_state["actor"].items()
+    }
     save_file({f"layer{i}": actor[f"layers.{i}.matrix"] for i in range(len(actor))}, path)

@@ -17,7 +17,9 @@ from ..learners.td3 import TD3, TD3Config, TD3Policy
 @dataclass(frozen=True)
 class CrystalTD3Config(TD3Config):
     polyak: float | None = None  # the reference's name for 1 - tau; given, it wins
-    noise: tuple[float, ...] = ()  # exploration from noise[0] to noise[1], linearly over expl_noise_over steps
+    noise: tuple[
+        float, ...
+    ] = ()  # exploration from noise[0] to noise[1], linearly over expl_noise_over steps
     noise_level: float = 1.0  # of one greedy exploration, in units of the largest move
 
     def __post_init__(self) -> None:
@@ -41,10 +43,20 @@ class CrystalTD3(TD3):
     """TD3 whose exploration follows demonstrations and shakes itself free where nothing moves any more."""
 
     def __init__(
-        self, cfg: CrystalTD3Config, *, networks: Any, observation_space: Any, action_space: Any, rngs: Generators
+        self,
+        cfg: CrystalTD3Config,
+        *,
+        networks: Any,
+        observation_space: Any,
+        action_space: Any,
+        rngs: Generators,
     ) -> None:
         super().__init__(
-            cfg.resolved(), networks=networks, observation_space=observation_space, action_space=action_space, rngs=rngs
+            cfg.resolved(),
+            networks=networks,
+            observation_space=observation_space,
+            action_space=action_space,
+            rngs=rngs,
         )
         self.noise_level = cfg.noise_level
 

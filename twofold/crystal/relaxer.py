@@ -18,11 +18,14 @@ from ase.optimize.optimize import DEFAULT_MAX_STEPS, Optimizer
 from ..core.experience import Array
 from .bonds import Frame
 from .policy import SpringPolicy, load_weights, shipped
-from .spring import Scalars, SpringSettings, SpringStep, largest
+from .spring import Scalars, SpringSettings, SpringStep
 
 log = logging.getLogger(__name__)
 ENGINES = ("spring", "BFGSLineSearch", "FIRE")  # each is the next one's fallback
-PATIENCE = {"spring": 25, "BFGSLineSearch": 60}  # steps without 10 % less force before the next engine takes over
+PATIENCE = {
+    "spring": 25,
+    "BFGSLineSearch": 60,
+}  # steps without 10 % less force before the next engine takes over
 
 
 class NotConverged(UserWarning):
@@ -104,10 +107,7 @@ class TD3Relaxer(Optimizer):
 
     def run(self, fmax: float = 0.05, steps: int = DEFAULT_MAX_STEPS) -> bool:
         """Run to the force limit or for so many steps; True if converged."""
-        converged = False
-        for converged in self.irun(fmax, steps):
-            pass
-        return bool(converged)
+        return bool([False, *self.irun(fmax, steps)][-1])
 
     def step(self) -> None:
         """One step of the engine in charge, after the guard's look at where we are."""
@@ -208,7 +208,9 @@ class TD3Relaxer(Optimizer):
         if self.restart is not None:
             atoms = self.atoms if isinstance(self.atoms, Atoms) else self.atoms.atoms
             entry = {"at": coordinates, "forces": forces, "energy": energy, "scalars": asdict(scalars)}
-            self._record.append(entry | {"positions": atoms.positions.copy(), "cell": atoms.cell.array.copy()})
+            self._record.append(
+                entry | {"positions": atoms.positions.copy(), "cell": atoms.cell.array.copy()}
+            )
 
     def _save(self) -> None:
         if self.restart is None:
@@ -226,7 +228,8 @@ class TD3Relaxer(Optimizer):
         self._record, self._patience = state["record"], int(state["patience"])
         self.switches, self.nsteps = tuple(state["switches"]), int(state["nsteps"])
         began, best = (
-            None if state[k] is None else Seen(**(state[k] | {"x": np.array(state[k]["x"])})) for k in ("began", "best")
+            None if state[k] is None else Seen(**(state[k] | {"x": np.array(state[k]["x"])}))
+            for k in ("began", "best")
         )
         self._began, self._best = began, best
         if state["engine"] != "spring":

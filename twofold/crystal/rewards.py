@@ -10,7 +10,12 @@ RewardName = Literal["force", "log_force", "step", "hybrid", "scale_free"]
 
 
 def reward(
-    name: RewardName, before: float, after: float, done: bool, weights: tuple[float, float, float], cost: float
+    name: RewardName,
+    before: float,
+    after: float,
+    done: bool,
+    weights: tuple[float, float, float],
+    cost: float,
 ) -> float:
     """The reward of one step that took the largest force from `before` to `after` (eV/A)."""
     log_after = float(np.log10(max(after, 1e-12)))

@@ -164,7 +164,11 @@ class SpringStep:
             raise RuntimeError("propose() needs an observe() first")
         scalars = scalars if memory.calls > 1 else Scalars()
         coefficients = fit(
-            memory.evidence, settings.stiffness, settings.certainty, settings.doubt * scalars.doubt, settings.forget
+            memory.evidence,
+            settings.stiffness,
+            settings.certainty,
+            settings.doubt * scalars.doubt,
+            settings.forget,
         )
         coefficients = coefficients * scalars.stiffness
         free = np.ones(base.at.size, bool) if self.free is None else self.free.ravel()
@@ -195,7 +199,9 @@ class SpringStep:
         pairs = [(move[free], drop[free]) for move, drop in self.memory.pairs]
         return Curvature(movable(bonds.hessian(along, across, dense)), safe, pairs, scalars.history, floor)
 
-    def _solve(self, base: Point, curvature: Curvature, coefficients: Array, free: Array, trust: float) -> Array:
+    def _solve(
+        self, base: Point, curvature: Curvature, coefficients: Array, free: Array, trust: float
+    ) -> Array:
         """Where the model's force vanishes, if that is within `trust`; else the best shifted Newton step."""
         solve, left = curvature.solver(), base.forces.ravel()[free]
         step, smallest = np.zeros_like(base.at), np.inf
@@ -225,7 +231,9 @@ class SpringStep:
         after = combine(coefficients, bonds, self._basis(distance, bonds.length)[0])
         before = combine(coefficients, bonds, base.slope)
         across = before / bonds.distance
-        along = ((combine(coefficients, bonds, base.bend) - across) * (change * unit).sum(axis=1))[:, None] * unit
+        along = ((combine(coefficients, bonds, base.bend) - across) * (change * unit).sum(axis=1))[
+            :, None
+        ] * unit
         linear = before[:, None] * unit + along + across[:, None] * change
         beyond = bonds.pull((after / distance)[:, None] * vector - linear)
         return (base.forces + beyond).ravel()[free] - curvature @ step.ravel()[free]

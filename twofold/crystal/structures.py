@@ -91,7 +91,9 @@ def builtin(text: str) -> Atoms:
     """'Cu', 'Cu*2x2x2' (cubic cells), 'NiAl:B2', 'Ni3Al:L12*2x2x2', 'CuAu:L10', 'NaCl:rocksalt'."""
     match = re.fullmatch(r"([A-Z][A-Za-z0-9]*)(?::([A-Za-z0-9]+))?(?:\*(\d+)x(\d+)x(\d+))?", text)
     if not match:
-        raise UserError(f"'{text}' is neither a file nor a crystal such as Cu, Cu*2x2x2, NiAl:B2 or NaCl:rocksalt")
+        raise UserError(
+            f"'{text}' is neither a file nor a crystal such as Cu, Cu*2x2x2, NiAl:B2 or NaCl:rocksalt"
+        )
     name, prototype, *times = match.groups()
     try:
         elements = list(Formula(name).count())
@@ -108,7 +110,10 @@ def _plain(name: str, prototype: str | None) -> Atoms:
         from ase.data import covalent_radii
 
         both = sum(covalent_radii[atomic_numbers[e]] for e in Formula(name).count())
-        edge = both * {"rocksalt": 2.1, "zincblende": 4 / np.sqrt(3), "cesiumchloride": 2.4 / np.sqrt(3)}[prototype]
+        edge = (
+            both
+            * {"rocksalt": 2.1, "zincblende": 4 / np.sqrt(3), "cesiumchloride": 2.4 / np.sqrt(3)}[prototype]
+        )
         return bulk(name, prototype, a=edge, cubic=True)
     return bulk(name, prototype, cubic=True) if prototype != "hcp" else bulk(name, "hcp")
 

@@ -43,7 +43,7 @@ def _run(outcome: Outcome) -> dict[str, Any]:
         "start": outcome.start,
         "method": outcome.method,
         "symbols": list(atoms.symbols),
-        "colours": ["#%02x%02x%02x" % tuple(int(255 * c) for c in jmol_colors[z]) for z in atoms.numbers],
+        "colours": ["#" + "".join(f"{int(255 * c):02x}" for c in jmol_colors[z]) for z in atoms.numbers],
         "radii": [round(float(covalent_radii[z]), 2) for z in atoms.numbers],
         "cell": np.round(atoms.cell.array, 3).tolist(),
         "calls": [int(k) + 1 for k in keep],

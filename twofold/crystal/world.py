@@ -26,8 +26,12 @@ COPPER = {"copper": {"rattle": [0.05, 0.1], "relax_cell": True}}
 
 @dataclass(frozen=True)
 class RelaxConfig:
-    sets: dict[str, Any] = field(default_factory=dict)  # name -> settings of a StructureSet; empty: rattled copper
-    eval_sets: dict[str, Any] = field(default_factory=dict)  # for evaluation; empty: the training sets, other seeds
+    sets: dict[str, Any] = field(
+        default_factory=dict
+    )  # name -> settings of a StructureSet; empty: rattled copper
+    eval_sets: dict[str, Any] = field(
+        default_factory=dict
+    )  # for evaluation; empty: the training sets, other seeds
     eps: float = 0.01  # eV/A, an episode ends when the largest force is at most this
     max_steps: int = 60  # then it is cut short
     reward_func: RewardName = "scale_free"
@@ -36,7 +40,9 @@ class RelaxConfig:
 
     def __post_init__(self) -> None:
         if self.eps <= 0 or self.max_steps < 1:
-            raise ConfigError(f"env_args needs eps > 0 and max_steps >= 1, got {self.eps} and {self.max_steps}")
+            raise ConfigError(
+                f"env_args needs eps > 0 and max_steps >= 1, got {self.eps} and {self.max_steps}"
+            )
 
     def chosen(self, purpose: str) -> list[StructureSet]:
         """The sets that episodes of this purpose are drawn from."""
@@ -61,7 +67,9 @@ class Relaxation:
 
     def evaluate(self) -> None:
         """One force call where the atoms are."""
-        self.calculator.calculate(self.atoms, ("energy", "forces"))  # ASE's own way compares all arrays, twice
+        self.calculator.calculate(
+            self.atoms, ("energy", "forces")
+        )  # ASE's own way compares all arrays, twice
         self.forces = np.array(self.calculator.results["forces"])
         self.energy = float(self.calculator.results["energy"])
         self.force = largest(self.forces)
@@ -102,7 +110,9 @@ class SpringEnv(gym.Env[Array, Array]):
         cut = not done and self.steps >= cfg.max_steps
         gained = reward(cfg.reward_func, before, now.force, done, cfg.r_weights, cfg.call_cost)
         # Fewer calls is what counts, whatever reward trains; logarithms weigh easy and hard crystals alike.
-        info = {"episode": now.metrics(cfg.eps) | {"return": -float(np.log2(now.calls))}} if done or cut else {}
+        info = (
+            {"episode": now.metrics(cfg.eps) | {"return": -float(np.log2(now.calls))}} if done or cut else {}
+        )
         return self._observe(), gained, done, cut, info
 
 
