@@ -21,6 +21,11 @@ from twofold.crystal.spring import SpringStep, largest
 from twofold.crystal.structures import Distortion, builtin
 
 RESULTS = Path(__file__).parent / "results"
+HEAD = """# Crystals: force calls to a largest force of 0.01 eV/A
+
+Made by `benchmarks/crystal.py`; calls are exact evaluations of energy and forces. `td3` is the shipped policy, `prior`
+the same step untrained, `bfgs15` ASE's BFGS with alpha 15. Means over starts; the same starts for all methods.
+"""
 POOL = (
     "Cu",
     "Al",
@@ -124,10 +129,8 @@ def overhead(times: int, repeats: int = 5) -> dict[str, float]:
 
 
 def report(_: int) -> None:
-    """benchmarks/results/crystal.md and crystal_forces.png from the JSON files."""
-    lines = ["# Crystals: force calls to a largest force of 0.01 eV/A", "",
-             "Made by `benchmarks/crystal.py`; calls are exact evaluations of energy and forces. `td3` is the shipped policy,",
-             "`prior` the same step untrained, `bfgs15` ASE's BFGS with alpha 15. Mean over starts; the same starts for all.", ""]  # fmt: skip
+    """benchmarks/results/crystal.md from the JSON files."""
+    lines = [HEAD]
     for part in ("emt", "heldout", "size", "alfe", "chgnet"):
         path = RESULTS / f"crystal_{part}.json"
         if path.exists():
@@ -142,8 +145,11 @@ def report(_: int) -> None:
 def _section(part: str, data: dict[str, Any]) -> list[str]:
     runs = data["runs"]
     methods = list(dict.fromkeys(run["method"] for run in sorted(runs, key=lambda r: _order(r["method"]))))
-    lines = [f"## {part}", "", *(f"`{command}`  " for command in dict.fromkeys(data["commands"])), "",
-             "| crystal | runs | " + " | ".join(methods) + " | td3 / bfgs |", "|" + "---|" * (len(methods) + 3)]  # fmt: skip
+    lines = [f"## {part}", "", *(f"`{command}`  " for command in dict.fromkeys(data["commands"])), ""]
+    lines += [
+        "| crystal | runs | " + " | ".join(methods) + " | td3 / bfgs |",
+        "|" + "---|" * (len(methods) + 3),
+    ]
     for row in dict.fromkeys(run["row"] for run in runs):
         mine = {m: [r["calls"] for r in runs if r["row"] == row and r["method"] == m] for m in methods}
         cells = [f"{np.mean(c):.1f}" if c else "-" for c in mine.values()]

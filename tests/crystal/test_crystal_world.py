@@ -32,13 +32,13 @@ def test_rewards_have_their_exact_values(name, done, wanted):
 
 def test_the_spring_world_keeps_the_contract():
     world = worlds.get("crystal/spring").make(RelaxConfig(sets=COPPER), rows=2, purpose="train")
-    assert check_world(world, steps=25) == []
+    assert check_world(world, steps=8) == []
 
 
 def test_the_displacement_world_keeps_the_contract():
     cfg = GraphConfig(sets=COPPER, max_atoms=5, nfake=3, num_neighbors=12)
     world = worlds.get("crystal/displacements").make(cfg, rows=2, purpose="train")
-    assert check_world(world, steps=12) == []
+    assert check_world(world, steps=7) == []
 
 
 def test_the_prior_relaxes_an_episode_and_counts_its_calls():
@@ -93,7 +93,7 @@ def test_a_displacement_moves_atoms_by_so_much_and_nothing_else():
 def test_net_translation_is_removed_and_no_lattice_vector_is_carried():
     env = GraphEnv(GraphConfig(sets=COPPER, max_atoms=4), "eval")
     env.reset(seed=0)
-    for _ in range(40):
+    for _ in range(5):
         before = env.now.atoms.positions.copy()
         obs = env.step(np.ones(12))[0]
         np.testing.assert_allclose(env.now.atoms.positions, before, atol=1e-12)

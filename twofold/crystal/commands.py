@@ -197,7 +197,8 @@ def relax_compare(argv: list[str]) -> int:
     (out / "table.md").write_text(text + "\n", encoding="utf-8")
     (out / "runs.json").write_text(json.dumps([_plain(o) for o in outcomes], indent=1), encoding="utf-8")
     plot(outcomes, str(out / "forces.png"), typed.fmax)
-    (out / "page.html").write_text(page(outcomes, "Relaxation: " + ", ".join(typed.structures), typed.fmax), encoding="utf-8")  # fmt: skip
+    title = "Relaxation: " + ", ".join(typed.structures)
+    (out / "page.html").write_text(page(outcomes, title, typed.fmax), encoding="utf-8")
     print(text)
     for name in ("table.md", "runs.json", "forces.png", "page.html"):
         print(f"wrote      {out / name}")

@@ -84,7 +84,8 @@ def method(name: str) -> Make:
         from ..core.config import nearest
 
         hint = nearest(name.lower(), METHODS)
-        raise UserError(f"no optimiser '{name}'; " + (f"did you mean '{hint}'?" if hint else f"there are {', '.join(METHODS)}"))  # fmt: skip
+        known = f"did you mean '{hint}'?" if hint else f"there are {', '.join(METHODS)}"
+        raise UserError(f"no optimiser '{name}'; {known}")
     return METHODS[name.lower()]
 
 

@@ -1,4 +1,4 @@
-"""The quasi-Newton matrices: bond springs plus secant pairs, and their solves (eigen, Cholesky, conjugate gradients)."""
+"""The quasi-Newton matrices: bond springs plus secant pairs, and how they are solved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pair potential fitted while relaxing: two exponentials per pair of elements, by ridge regression on all forces seen.
+"""A pair potential fitted while relaxing: two exponentials per pair of elements, by ridge regression on forces.
 
 To first order in the density an embedded-atom metal *is* a pair potential, so even the forces of the first call
 tell most of the curvature. V'(r) = -(length / decay) (c0 exp(-2 decay (rho - 1)) + c1 exp(-decay (rho - 1))) cut(rho)
