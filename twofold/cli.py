@@ -52,11 +52,11 @@ examples:
     "resume": """usage: twofold resume RUN [--import=FILE.py]
 
 Go on with a stopped run to its end, bit for bit as if it had not been stopped.""",
-    "eval": """usage: twofold eval RUN_OR_POLICY [--episodes=N] [--seed=N] [--import=FILE.py]
+    "eval": """usage: twofold eval RUN_OR_POLICY | --zoo=NAME [--episodes=N] [--seed=N] [--import=FILE.py]
 
 Score a policy on fresh seeds: mean, standard deviation and 95 % interval.
 example: twofold eval runs/pendulum/td3_seed0 --episodes=100""",
-    "play": """usage: twofold play RUN_OR_POLICY [--out=FILE.mp4] [--human] [--seed=N] [--import=FILE.py]
+    "play": """usage: twofold play RUN_OR_POLICY | --zoo=NAME [--out=FILE.mp4] [--human] [--seed=N] [--import=FILE.py]
 
 Write a video of one episode, or open a window with --human.
 example: twofold play runs/hopper/td3_seed0 --out=hopper.mp4""",
@@ -69,7 +69,7 @@ examples: twofold show runs/pendulum/td3_seed0
     "plot": """usage: twofold plot RUN ... [--out=FILE.png] [--metric=return] [--world=NAME] [--mean]
 
 Learning curves of one or several runs; --mean draws the mean over runs with its 95 % interval.""",
-    "export": """usage: twofold export RUN_OR_POLICY [--out=FILE.onnx]
+    "export": """usage: twofold export RUN_OR_POLICY | --zoo=NAME [--out=FILE.onnx]
 
 Write ONNX that takes raw observations and returns real actions, and check it against the policy.""",
     "demo": "usage: twofold demo\n\nTrain TD3 on Pendulum and show it against the untrained policy.",
@@ -281,16 +281,18 @@ def _place(typed: Arguments, what: str) -> str:
 
 def _policy(typed: Arguments) -> Any:
     from twofold.core.imports import import_user_code
-    from twofold.core.policy_file import load_policy
+    from twofold.core.policy_file import load_policy, zoo_path
 
     import_user_code(typed.options.get("import", ()))
+    if "zoo" in typed.options:
+        return load_policy(zoo_path(typed.options["zoo"]))
     return load_policy(_place(typed, "a run directory or a policy file"))
 
 
 def _eval(argv: list[str]) -> int:
     from twofold import api
 
-    typed = parse(argv, ("episodes", "seed", "import"))
+    typed = parse(argv, ("episodes", "seed", "zoo", "import"))
     policy = _policy(typed)
     scores = api.score(policy, _int(typed, "episodes", 100), _int(typed, "seed", 3_000_000))
     _print_scores(scores, "fresh seeds")
@@ -315,7 +317,7 @@ def _play(argv: list[str]) -> int:
     from twofold.core.play import play, viewed_world, write_video
     from twofold.core.world import evaluation_names, make_world
 
-    typed = parse(argv, ("out", "human", "seed", "import"))
+    typed = parse(argv, ("out", "human", "seed", "zoo", "import"))
     policy, seed = _policy(typed), _int(typed, "seed", 3_000_000)
     mode = "human" if "human" in typed.options else "rgb_array"
     world, cannot = viewed_world(policy.config, mode)
@@ -371,6 +373,7 @@ def _show_progress(run: Any) -> None:
 
 def _list(argv: list[str]) -> int:
     from twofold.core.config import CONF, config_names
+    from twofold.core.policy_file import zoo_names
     from twofold.core.registry import learners, networks, worlds
 
     for title, registry in (("worlds", worlds), ("learners", learners), ("networks", networks)):
@@ -382,6 +385,7 @@ def _list(argv: list[str]) -> int:
         for name in config_names(kind):
             first = (CONF / kind / f"{name}.yaml").read_text().splitlines()[0]
             print(f"  {name:<22} {first[2:] if first.startswith('# ') else ''}")
+    print(f"--zoo (trained policies)\n  {', '.join(zoo_names())}")
     return 0
 
 
@@ -402,7 +406,7 @@ def _plot(argv: list[str]) -> int:
 def _export(argv: list[str]) -> int:
     from twofold.learners.export import export_onnx
 
-    typed = parse(argv, ("out", "import"))
+    typed = parse(argv, ("out", "zoo", "import"))
     policy = _policy(typed)
     difference, path = export_onnx(policy, Path(typed.options.get("out", "policy.onnx")))
     print(f"onnx       {path}   (largest difference to the policy on random observations: {difference:.1e})")

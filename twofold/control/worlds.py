@@ -91,8 +91,9 @@ def make_env(cfg: GymConfig, purpose: str, render_mode: str | None = None) -> Un
 
 def _made(name: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
     """gymnasium.make with errors that say what to do."""
-    if "DISPLAY" not in os.environ:
-        os.environ.setdefault("MUJOCO_GL", "egl")  # headless machines have no window system to render with
+    if "DISPLAY" not in os.environ:  # headless machines have no window system to render with
+        os.environ.setdefault("MUJOCO_GL", "egl")
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     try:
         return gym.make(name, disable_env_checker=True, **kwargs)
     except gym.error.DependencyNotInstalled as error:

@@ -34,14 +34,18 @@ class Autograd:
         self, next_obs: Any, reward: Tensor, discount: Tensor, terminated: Tensor, noise: Tensor | None
     ) -> Tensor:
         """r + gamma^n (1 - terminated) min Q'(s', smoothed action)."""
-        action = self.target_actor(next_obs)
+        values = self.target_critic(next_obs, self._smoothed(next_obs, noise))
+        pessimistic = values.amin(dim=0) if self.twin else values[0]
+        return reward + discount * (1 - terminated) * pessimistic  # type: ignore[no-any-return]
+
+    def _smoothed(self, next_obs: Any, noise: Tensor | None) -> Tensor:
+        """The target policy's next action with its noise, made valid."""
+        action: Tensor = self.target_actor(next_obs)
         if noise is not None:
             action = (action + noise).clamp(-1, 1)
         if self.chooser is not None:
             action = self.chooser.choose(next_obs, action, self.target_critic)
-        values = self.target_critic(next_obs, action)
-        pessimistic = values.amin(dim=0) if self.twin else values[0]
-        return reward + discount * (1 - terminated) * pessimistic  # type: ignore[no-any-return]
+        return action
 
     def critic_gradients(
         self,
@@ -66,16 +70,19 @@ class Autograd:
         return loss.detach()
 
     def actor_gradients(self, obs: Any) -> Tensor:
-        """Fill `actor.grads` with those of -mean Q1(s, actor(s)), at the actor's own fresh action."""
+        """Fill `actor.grads` with those of -mean Q(s, actor(s)), at the actor's own fresh action."""
         self.actor.zero_grad()
         self.critic.module.requires_grad_(False)
-        action = self.actor.module(obs)
-        critic: Any = self.critic.module
-        first = critic.first(obs, action) if hasattr(critic, "first") else critic(obs, action)[0]
-        loss = -first.mean()
-        loss.backward()
+        loss = -self._judged(obs, self.actor.module(obs)).mean()
+        loss.backward()  # type: ignore[no-untyped-call]
         self.critic.module.requires_grad_(True)
-        return loss.detach()  # type: ignore[no-any-return]
+        return loss.detach()
+
+    def _judged(self, obs: Any, action: Tensor) -> Tensor:
+        """What the actor climbs: the first critic."""
+        critic: Any = self.critic.module
+        first: Tensor = critic.first(obs, action) if hasattr(critic, "first") else critic(obs, action)[0]
+        return first
 
     def errors(self) -> Tensor:
         """TD errors [2, B] of the last batch."""
@@ -96,10 +103,7 @@ class Quantiles(Autograd):
         self, next_obs: Any, reward: Tensor, discount: Tensor, terminated: Tensor, noise: Tensor | None
     ) -> Tensor:
         """[B, kept]: the lowest of all quantiles of the next value."""
-        action = self.target_actor(next_obs)
-        if noise is not None:
-            action = (action + noise).clamp(-1, 1)
-        both = torch.cat(list(self.target_critic(next_obs, action)), dim=1)
+        both = torch.cat(list(self.target_critic(next_obs, self._smoothed(next_obs, noise))), dim=1)
         lowest = both.sort(dim=1).values[:, : self.kept]
         return reward[:, None] + (discount * (1 - terminated))[:, None] * lowest
 
@@ -124,11 +128,7 @@ class Quantiles(Autograd):
         self.values, self._target = values.detach().mean(dim=2), target.mean(dim=1)
         return loss.detach()  # type: ignore[no-any-return]
 
-    def actor_gradients(self, obs: Any) -> Tensor:
-        """Fill `actor.grads` with those of the mean over all quantiles of both critics."""
-        self.actor.zero_grad()
-        self.critic.module.requires_grad_(False)
-        loss = -self.critic.module(obs, self.actor.module(obs)).mean()
-        loss.backward()
-        self.critic.module.requires_grad_(True)
-        return loss.detach()  # type: ignore[no-any-return]
+    def _judged(self, obs: Any, action: Tensor) -> Tensor:
+        """What the actor climbs: all quantiles of both critics."""
+        values: Tensor = self.critic.module(obs, action)
+        return values
