@@ -31,7 +31,16 @@ Settings, lowest first: conf/default.yaml < --env-config < --config < command li
 `twofold COMMAND --help` tells more.
 """
 # Commands of the domains: name -> (module:function, one line of help).
-DOMAIN_COMMANDS: dict[str, tuple[str, str]] = {}
+DOMAIN_COMMANDS: dict[str, tuple[str, str]] = {
+    "relax": (
+        "twofold.crystal.commands:relax",
+        "relax crystals           twofold relax in.cif -o out.cif --fmax=0.01",
+    ),
+    "relax-compare": (
+        "twofold.crystal.commands:relax_compare",
+        "optimisers by force calls, with a page to look at",
+    ),
+}
 
 HELP = {
     "train": """usage: twofold train [--config=NAME] [--env-config=NAME] [--run=DIR] [settings]
