@@ -1,0 +1,113 @@
+"""The collector: a world times a policy gives items."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import doctor, tree
+from .errors import WorldError
+from .experience import Array, Obs, Steps
+from .protocols import Policy, State, World, Writer
+from .replay import Ring
+from .seeding import episode_seed
+
+
+class Collector:
+    """Steps all rows at once, writes items into replay, and starts every episode with an explicit seed."""
+
+    def __init__(
+        self, world: World, policy: Policy, writer: Writer, replay: Ring, *, seed: int, warmup: int, folder: Path
+    ) -> None:
+        self.world, self.policy, self.writer, self.replay = world, policy, writer, replay
+        self.seed, self.warmup, self.folder = seed, warmup, folder
+        rows = world.num_envs
+        self.steps = 0
+        self.episodes = np.zeros(rows, np.int64)  # episodes begun, per row
+        self.returns, self.lengths = np.zeros(rows), np.zeros(rows)
+        self.finished: list[dict[str, float]] = []
+        self.obs: Obs = None
+
+    def start(self) -> None:
+        """The first episode of every row."""
+        self._reset(np.ones(self.world.num_envs, bool))
+
+    def _reset(self, rows: Array) -> None:
+        seeds = [episode_seed(self.seed, row, int(n)) for row, n in enumerate(self.episodes)]
+        self.episodes[rows] += 1
+        self.obs, _ = self.world.reset(seed=list(seeds), options={"reset_mask": rows})
+        self.policy.reset(rows)
+        self.returns[rows] = self.lengths[rows] = 0
+        if bad := doctor.first_bad(obs=self.obs):
+            doctor.stop(bad, at=f"after a reset at step {self.steps}", evidence={"obs": self.obs}, folder=self.folder)
+
+    def step(self) -> int:
+        """One step of every row; the number of new items."""
+        obs = self.obs
+        action = self.policy.random(obs) if self.steps < self.warmup else self.policy.act(obs)
+        next_obs, reward, terminated, truncated, info = self.world.step(action)
+        bad = doctor.first_bad(action=action, reward=reward, obs=next_obs)
+        if bad:
+            evidence = {"obs": obs, "action": action, "reward": reward, "next_obs": next_obs}
+            doctor.stop(bad, at=f"at step {self.steps}", evidence=evidence, folder=self.folder)
+        valid = ~info["broken"] if "broken" in info else np.ones(len(reward), bool)
+        items = self.writer.step(Steps(obs, action, reward, next_obs, terminated, truncated, valid))
+        before = self.replay.added
+        if items is not None:
+            self.replay.add(items)
+        self.steps += len(reward)
+        self.returns += reward
+        self.lengths += 1
+        self.obs = next_obs
+        done = terminated | truncated
+        if done.any():
+            self._finish(done & valid, info.get("episode", {}))
+            self._reset(done)
+        return self.replay.added - before
+
+    def _finish(self, rows: Array, metrics: dict[str, Array]) -> None:
+        for row in np.flatnonzero(rows):
+            values = {"return": self.returns[row], "length": self.lengths[row]}
+            values |= {name: value[row] for name, value in metrics.items()}
+            self.finished.append({name: float(value) for name, value in values.items()})
+
+    def drain(self) -> dict[str, float]:
+        """Mean metrics of the episodes that ended since the last call."""
+        if not self.finished:
+            return {}
+        names = self.finished[0].keys()
+        means = {f"collect/{n}": float(np.mean([e.get(n, np.nan) for e in self.finished])) for n in names}
+        self.finished = []
+        return means
+
+    def state_dict(self) -> State:
+        return {
+            "steps": self.steps,
+            "episodes": self.episodes,
+            "returns": self.returns,
+            "lengths": self.lengths,
+            "finished": self.finished,
+            "obs": {path: leaf for path, leaf in tree.items(self.obs, "obs")},
+            "world": self.world.snapshot(),
+            "policy": self.policy.state_dict(),
+            "writer": self.writer.state_dict(),
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        """Put every row back into the middle of its episode."""
+        self.start()
+        self.world.restore(state["world"])
+        self.policy.load_state_dict(state["policy"])
+        self.writer.load_state_dict(state["writer"])
+        paths = iter([path for path, _ in tree.items(self.obs, "obs")])
+        try:
+            self.obs = tree.map(lambda _: np.array(state["obs"][next(paths)]), self.obs)
+        except KeyError:
+            raise WorldError("the world's observations have another shape than the checkpoint's") from None
+        self.steps, self.episodes = int(state["steps"]), np.array(state["episodes"])
+        self.returns, self.lengths = np.array(state["returns"]), np.array(state["lengths"])
+        self.finished = [dict(e) for e in state["finished"]]
+
+

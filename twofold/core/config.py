@@ -1,0 +1,374 @@
+"""Layers default < env-config < config < command line -> frozen dataclasses; strict, and it says who set what."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+import types
+import typing
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin
+
+import yaml
+
+from .errors import ConfigError
+from .registry import learners, networks, worlds
+from .replay import ReplayConfig
+from .trainer import TrainerConfig
+
+CONF = Path(__file__).resolve().parent.parent / "conf"
+_NUMBER = re.compile(r"[-+]?(\d[\d_]*\.?[\d_]*|\.\d+)([eE][-+]?\d+)?$")
+_MAX_CONFIG_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Config:
+    """A whole run: what `twofold train` resolves its layers to."""
+
+    seed: int = 0
+    threads: int = 1  # torch threads
+    debug: bool = False  # tracebacks for every error, more log
+    env: str = "control/gym"  # a registered world
+    env_args: Any = None  # the world's settings
+    learner: Any = None  # the learner's settings; learner.name chooses it
+    networks: Any = None  # the networks' settings; networks.name chooses them
+    replay: ReplayConfig = field(default_factory=ReplayConfig)
+    trainer: TrainerConfig = field(default_factory=TrainerConfig)
+
+    def __post_init__(self) -> None:
+        if self.seed < 0 or self.threads < 1:
+            raise ConfigError(f"seed must be at least 0 and threads at least 1, got {self.seed}, {self.threads}")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Settings from one place, as dotted names."""
+
+    name: str
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """The config, its values as dotted names, and the layer that set each."""
+
+    config: Config
+    values: dict[str, Any]
+    origin: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One leaf of the schema."""
+
+    path: str
+    type: Any
+    default: Any
+    aliases: tuple[str, ...] = ()
+
+
+# ---- reading layers ---------------------------------------------------------------------------------------------
+
+
+def parse_value(text: str) -> Any:
+    """A command-line value by YAML's rules, plus 1e-3 as a number; 'a,b' is a list."""
+    if "," in text and text[:1] not in "[{\"'":
+        return [parse_value(part) for part in text.split(",") if part]
+    try:
+        return numbers_of(yaml.safe_load(text))
+    except (yaml.YAMLError, RecursionError):
+        return text
+
+
+def numbers_of(value: Any) -> Any:
+    """YAML 1.1 reads 1e-3 as a string: make it the number it looks like, everywhere inside `value`."""
+    if isinstance(value, str) and _NUMBER.match(value):
+        return float(value)
+    if isinstance(value, dict):
+        return {k: numbers_of(v) for k, v in value.items()}
+    return [numbers_of(v) for v in value] if isinstance(value, list) else value
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The file as nested dicts; its `extends` is read first and overlaid."""
+    if not path.is_file():
+        raise ConfigError(f"no config file {path}")
+    if path.stat().st_size > _MAX_CONFIG_BYTES:
+        raise ConfigError(f"{path} is larger than {_MAX_CONFIG_BYTES} bytes: not a config file")
+    try:
+        content = numbers_of(yaml.safe_load(path.read_text()) or {})
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"{path} is not a valid config: {str(error).splitlines()[0]}") from None
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path} must hold `key: value` lines, found {type(content).__name__}")
+    base = content.pop("extends", None)
+    return overlay(read_yaml(path.parent / f"{base}.yaml"), content) if base else content
+
+
+def overlay(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Nested dicts merged, `above` wins."""
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        merged[key] = overlay(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def find_config(kind: Literal["algs", "envs"], name: str) -> Path:
+    """A name of conf/algs or conf/envs, or a path to the user's own file."""
+    if name.endswith((".yaml", ".yml")):
+        return Path(name)
+    if not (CONF / kind / f"{name}.yaml").is_file() or "/" in name:
+        option = {"algs": "--config", "envs": "--env-config"}[kind]
+        hint = nearest(name, config_names(kind))
+        did = f"did you mean '{hint}'?" if hint else "a path to a .yaml file works too"
+        raise ConfigError(f"no {option} named '{name}'; {did} (twofold list shows all)")
+    return CONF / kind / f"{name}.yaml"
+
+
+def config_names(kind: str) -> list[str]:
+    return sorted(path.stem for path in (CONF / kind).glob("*.yaml"))
+
+
+def flatten(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested dicts as dotted names."""
+    flat: dict[str, Any] = {}
+    for key, value in nested.items():
+        path = f"{prefix}{key}"
+        if isinstance(value, dict) and value:
+            flat |= flatten(value, f"{path}.")
+        else:
+            flat[path] = value
+    return flat
+
+
+def layers_for(config: str | None, env_config: str | None, overrides: dict[str, Any]) -> list[Layer]:
+    """The four layers, lowest first."""
+    found = [Layer("default.yaml", flatten(read_yaml(CONF / "default.yaml")))]
+    for kind, name in (("envs", env_config), ("algs", config)):
+        if name:
+            path = find_config(kind, name)  # type: ignore[arg-type]
+            found.append(Layer(f"{kind}/{path.name}", flatten(read_yaml(path))))
+    return [*found, Layer("command line", overrides)]
+
+
+# ---- schema -----------------------------------------------------------------------------------------------------
+
+
+def schema_of(cls: type, prefix: str = "") -> dict[str, Setting]:
+    """Every setting of a config dataclass by dotted name; nested dataclasses are opened."""
+    hints = typing.get_type_hints(cls)
+    found: dict[str, Setting] = {}
+    for entry in dataclasses.fields(cls):
+        path, kind = f"{prefix}{entry.name}", hints[entry.name]
+        if dataclasses.is_dataclass(kind):
+            found |= schema_of(kind, f"{path}.")  # type: ignore[arg-type]
+            continue
+        default = entry.default
+        if entry.default_factory is not dataclasses.MISSING:
+            default = entry.default_factory()
+        found[path] = Setting(path, kind, default, tuple(entry.metadata.get("aliases", ())))
+    return found
+
+
+def _chosen(layers: list[Layer], *names: str, default: str) -> str:
+    """The value that the last layer gives to one of these names."""
+    for layer in reversed(layers):
+        for name in names:
+            if name in layer.values:
+                return str(layer.values[name])
+    return default
+
+
+def _sections(layers: list[Layer]) -> dict[str, type]:
+    """The dataclass of each section that depends on a chosen name."""
+    return {
+        "env_args": worlds.get(_chosen(layers, "env", default="control/gym")).config,
+        "learner": learners.get(_chosen(layers, "learner.name", default="td3")).config,
+        "networks": networks.get(_chosen(layers, "networks.name", default="vector")).config,
+    }
+
+
+def _schema(sections: dict[str, type]) -> dict[str, Setting]:
+    schema = schema_of(Config)
+    for section, cls in sections.items():
+        del schema[section]
+        schema |= schema_of(cls, f"{section}.")
+        if section != "env_args":
+            schema[f"{section}.name"] = Setting(f"{section}.name", str, None)
+    return schema
+
+
+def resolve_name(key: str, schema: dict[str, Setting]) -> str:
+    """The full dotted name of a setting given whole, by its bare name, or by an alias; hyphen equals underscore."""
+    key = key.replace("-", "_")
+    parts = key.split(".")
+    for cut in range(len(parts), 0, -1):
+        known = schema.get(".".join(parts[:cut]))
+        if known is not None and (cut == len(parts) or _is_dict(known.type)):
+            return key
+    leaf = parts[-1]
+    scope = [s for s in schema.values() if len(parts) == 1 or s.path.startswith(".".join(parts[:-1]) + ".")]
+    found = sorted({s.path for s in scope if s.path.split(".")[-1] == leaf or leaf in s.aliases})
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise ConfigError(f"'{key}' could be {' or '.join(found)}: give the whole name")
+    raise ConfigError(_unknown(key, schema))
+
+
+def _unknown(key: str, schema: dict[str, Setting]) -> str:
+    candidates = {path: path for path in schema}
+    if "." not in key:
+        candidates = {path.split(".")[-1]: path.split(".")[-1] for path in schema}
+        candidates |= {alias: alias for s in schema.values() for alias in s.aliases}
+    hint = nearest(key, candidates)
+    return f"unknown setting '{key}'" + (f"; did you mean '{hint}'?" if hint else "; twofold show lists all")
+
+
+def nearest(word: str, candidates: Iterable[str]) -> str | None:
+    """The candidate with the smallest edit distance, if it is near enough to be a slip."""
+    best = min(candidates, key=lambda c: (edit_distance(word, c), abs(len(c) - len(word)), c), default=None)
+    return best if best is not None and edit_distance(word, best) <= max(2, len(word) // 3) else None
+
+
+def edit_distance(one: str, other: str) -> int:
+    """Insertions, deletions, replacements and swaps of neighbours that turn one word into the other."""
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, a in enumerate(one, 1):
+        before, last, row = row, before, [i]
+        for j, b in enumerate(other, 1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
+                cost = min(cost, last[j - 2] + 1)
+            row.append(cost)
+    return row[-1]
+
+
+# ---- typed values -----------------------------------------------------------------------------------------------
+
+
+def _is_dict(kind: Any) -> bool:
+    return kind is dict or get_origin(kind) is dict
+
+
+def convert(path: str, value: Any, kind: Any) -> Any:
+    """The value as the declared type, or an error that names setting, type and value."""
+    origin = get_origin(kind)
+    if kind is Any or (_is_dict(kind) and isinstance(value, dict)):
+        return value
+    if origin in (Union, types.UnionType):
+        return _convert_union(path, value, get_args(kind))
+    if origin is Literal:
+        if value in get_args(kind) and not isinstance(value, bool):
+            return value
+        hint = nearest(str(value), [str(choice) for choice in get_args(kind)])
+        raise ConfigError(
+            f"{path} must be one of {', '.join(map(str, get_args(kind)))}, got {value!r}"
+            + (f"; did you mean '{hint}'?" if hint else "")
+        )
+    if origin is tuple:
+        inner = get_args(kind)[0]
+        values = value if isinstance(value, (list, tuple)) else [value]
+        return tuple(convert(path, v, inner) for v in values)
+    return _convert_scalar(path, value, kind)
+
+
+def _convert_union(path: str, value: Any, kinds: tuple[Any, ...]) -> Any:
+    if value is None and type(None) in kinds:
+        return None
+    errors = []
+    for kind in kinds:
+        if kind is not type(None):
+            try:
+                return convert(path, value, kind)
+            except ConfigError as error:
+                errors.append(error)
+    raise errors[0]
+
+
+def _convert_scalar(path: str, value: Any, kind: Any) -> Any:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if kind is bool and isinstance(value, bool):
+        return value
+    if kind is int and number and math.isfinite(value) and float(value).is_integer():
+        return int(value)
+    if kind is float and number and math.isfinite(value):
+        return float(value)
+    if kind is str and (isinstance(value, str) or number):
+        return str(value)
+    wanted = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a text"}
+    raise ConfigError(f"{path} must be {wanted.get(kind, kind)}, got {value!r}")
+
+
+# ---- resolving --------------------------------------------------------------------------------------------------
+
+
+def resolve(layers: list[Layer]) -> Resolved:
+    """Overlay the layers and build the config; any unknown or ill-typed setting is an error."""
+    layers = [Layer(layer.name, {k.replace("-", "_"): v for k, v in layer.values.items()}) for layer in layers]
+    sections = _sections(layers)
+    schema = _schema(sections)
+    values = {path: setting.default for path, setting in schema.items()}
+    origin = dict.fromkeys(schema, "built in")
+    for layer in layers:
+        for key, value in layer.values.items():
+            try:
+                path = resolve_name(key, schema)
+            except ConfigError as error:
+                raise ConfigError(f"{layer.name}: {error}") from None
+            _set(values, origin, path, value, layer.name, schema)
+    typed = {p: convert(p, v, schema[p].type) if origin[p] != "built in" else v for p, v in values.items()}
+    return Resolved(_build(typed, sections), typed, origin)
+
+
+def _set(values: dict[str, Any], origin: dict[str, str], path: str, value: Any, layer: str, schema: Any) -> None:
+    """Put a value at its path; a path below a free-form dict goes into that dict."""
+    if path in schema:
+        values[path], origin[path] = value, layer
+        return
+    parts = path.split(".")
+    owner = next(".".join(parts[:n]) for n in range(len(parts), 0, -1) if ".".join(parts[:n]) in schema)
+    inner = ".".join(parts[len(owner.split(".")) :])
+    values[owner], origin[owner] = {**(values[owner] or {}), inner: value}, layer
+
+
+def _build(values: dict[str, Any], sections: dict[str, type]) -> Config:
+    """Nested dataclasses from dotted names."""
+    made = {section: _construct(cls, values, f"{section}.") for section, cls in sections.items()}
+    return _construct(Config, values, "", made)
+
+
+def _construct(cls: type, values: dict[str, Any], prefix: str, made: dict[str, Any] | None = None) -> Any:
+    hints = typing.get_type_hints(cls)
+    arguments: dict[str, Any] = {}
+    for entry in dataclasses.fields(cls):
+        path = f"{prefix}{entry.name}"
+        if made and entry.name in made:
+            arguments[entry.name] = made[entry.name]
+        elif dataclasses.is_dataclass(hints[entry.name]):
+            arguments[entry.name] = _construct(hints[entry.name], values, f"{path}.")  # type: ignore[arg-type]
+        else:
+            if values[path] is dataclasses.MISSING:
+                raise ConfigError(f"the setting {path} has no default: give {path}=...")
+            arguments[entry.name] = values[path]
+    return cls(**arguments)
+
+
+def load(config: str | None = None, env_config: str | None = None, **overrides: Any) -> Resolved:
+    """Resolve a config by preset names and overrides, as the command line does."""
+    return resolve(layers_for(config, env_config, flatten(overrides)))
+
+
+def plain(values: dict[str, Any]) -> dict[str, Any]:
+    """Dotted values as JSON can hold them."""
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+
+
+def from_values(values: dict[str, Any], source: str) -> Resolved:
+    """Rebuild a config from the dotted values that a run directory keeps."""
+    return resolve([Layer(source, values)])

@@ -1,0 +1,135 @@
+"""A policy as one file: weights, normaliser, shapes, action bounds, settings and score; checksummed, no pickle."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as decode
+from safetensors.numpy import save as encode
+
+from . import files, spaces
+from .checkpoint import pack, unpack
+from .config import Config, from_values, plain
+from .errors import CheckpointError
+from .experience import Array, Obs
+from .protocols import Learner, Policy, World
+from .registry import learners, networks
+from .seeding import Generators, generator
+
+FORMAT = 1
+_MAX_BYTES = 1 << 30
+
+
+def make_learner(config: Config, observation_space: Any, action_space: Any) -> Learner:
+    """The learner that a config asks for, for worlds of these spaces."""
+    import torch
+
+    rngs = Generators(config.seed)
+    torch_rng = torch.Generator().manual_seed(int(rngs["networks"].integers(2**62)))
+    nets = networks.get(config.networks.name).make(config.networks, observation_space, action_space, torch_rng)
+    make = learners.get(config.learner.name).make
+    return make(  # type: ignore[no-any-return]
+        config.learner, networks=nets, observation_space=observation_space, action_space=action_space, rngs=rngs
+    )
+
+
+def write_policy(run: Any, learner: Learner, world: World, name: str, score: dict[str, Any]) -> Path:
+    """Put `name`.safetensors into the run directory, whole."""
+    path: Path = run.folder / f"{name}.safetensors"
+    arrays, rest = pack(learner.policy_state())
+    bounds = getattr(world, "action_bounds", None)
+    about = {
+        "format": FORMAT,
+        "rest": rest,
+        "values": plain(run.resolved.values),
+        "observation_space": spaces.to_json(world.single_observation_space),
+        "action_space": spaces.to_json(world.single_action_space),
+        "action_bounds": None if bounds is None else [np.asarray(b).tolist() for b in bounds],
+        "score": score,
+    }
+    with files.disk_full_explained(run.folder, sum(a.nbytes for a in arrays.values()) + 100_000):
+        files.replace_bytes(path, seal(arrays, about))
+    return path
+
+
+def seal(arrays: dict[str, Array], about: dict[str, Any]) -> bytes:
+    """Arrays and their description as one checksummed safetensors file."""
+    text = json.dumps(about)
+    body = files.checksum(text.encode() + b"".join(arrays[k].tobytes() for k in sorted(arrays)))
+    return encode(arrays, metadata={"twofold": text, "blake2b": body})
+
+
+def unseal(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
+    """The verified arrays and description of a policy file."""
+    content = files.read_regular(path, _MAX_BYTES)
+    try:
+        arrays = decode(content)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
+        text = header["twofold"]
+        body = files.checksum(text.encode() + b"".join(arrays[k].tobytes() for k in sorted(arrays)))
+        about = json.loads(text)
+    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError):
+        raise CheckpointError(f"{path} is not a twofold policy file, or is damaged") from None
+    if body != header.get("blake2b"):
+        raise CheckpointError(f"{path} does not match its checksum: damaged")
+    if about.get("format") != FORMAT:
+        raise CheckpointError(f"{path} has policy format {about.get('format')}, this version reads {FORMAT}")
+    return arrays, about
+
+
+def load_policy_into(learner: Learner, path: Path) -> None:
+    """Give a learner the policy of a file of its own shapes."""
+    arrays, about = unseal(path)
+    learner.load_policy_state(unpack(about["rest"], arrays))
+
+
+@dataclass
+class LoadedPolicy:
+    """A policy ready to act: raw observations in, real actions out."""
+
+    config: Config
+    learner: Learner
+    policy: Policy
+    observation_space: Any
+    action_space: Any
+    action_bounds: tuple[Array, Array] | None
+    score: dict[str, Any]
+
+    def act(self, obs: Obs) -> Array:
+        """The action for one observation, in the world's own units."""
+        from . import tree
+
+        action = self.policy.act(tree.map(lambda leaf: np.asarray(leaf, np.float32)[None], obs))[0]
+        return action if self.action_bounds is None else rescale(action, *self.action_bounds)
+
+
+def rescale(action: Array, low: Array, high: Array) -> Array:
+    """From [-1, 1] to the world's bounds, per dimension."""
+    return (low + (action + 1) * 0.5 * (high - low)).astype(np.float32)
+
+
+def load_policy(path: str | Path) -> LoadedPolicy:
+    """Load a policy file (or a run directory's best policy) for acting."""
+    path = Path(path)
+    if path.is_dir():
+        path = path / "best.safetensors"
+    if not path.exists():
+        raise CheckpointError(f"no policy file {path}")
+    arrays, about = unseal(path)
+    try:
+        config = from_values(about["values"], str(path)).config
+        seen, acts = (spaces.from_json(about[k]) for k in ("observation_space", "action_space"))
+        bounds = about["action_bounds"]
+        learner = make_learner(config, seen, acts)
+        learner.load_policy_state(unpack(about["rest"], arrays))
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise CheckpointError(f"{path} does not describe a policy of this version: {error}") from None
+    policy = learner.policy(explore=False, rows=1, rng=generator(0, "evaluation"))
+    policy.reset(np.ones(1, bool))
+    low_high = None if bounds is None else (np.array(bounds[0], np.float32), np.array(bounds[1], np.float32))
+    return LoadedPolicy(config, learner, policy, seen, acts, low_high, about["score"])

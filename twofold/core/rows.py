@@ -1,0 +1,139 @@
+"""N single Gymnasium environments as one world; resumes by replaying the actions since each reset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from . import tree
+from .experience import Array, Obs, blank_like
+from .protocols import State
+
+MakeEnv = Callable[[], "gym.Env[Any, Any]"]
+
+
+class EpisodeLog:
+    """What the current episode of every row is a function of: its seed and its actions."""
+
+    def __init__(self, rows: int) -> None:
+        self.seeds: list[int] = [-1] * rows  # -1: never reset
+        self.actions: list[list[Array]] = [[] for _ in range(rows)]
+
+    def start(self, row: int, seed: int) -> None:
+        self.seeds[row], self.actions[row] = seed, []
+
+    def step(self, row: int, action: Array) -> None:
+        self.actions[row].append(np.array(action))
+
+    def snapshot(self) -> State:
+        played = {str(i): np.stack(actions) for i, actions in enumerate(self.actions) if actions}
+        return {"seeds": np.array(self.seeds, np.int64), "actions": played}
+
+    def load(self, snapshot: State) -> None:
+        self.seeds = [int(seed) for seed in snapshot["seeds"]]
+        self.actions = [list(snapshot["actions"].get(str(i), ())) for i in range(len(self.seeds))]
+
+
+def as_float32(space: gym.Space[Any]) -> gym.Space[Any]:
+    """The space with float64 boxes as float32: what networks take and replay keeps."""
+    if isinstance(space, gym.spaces.Dict):
+        return gym.spaces.Dict({key: as_float32(sub) for key, sub in space.spaces.items()})
+    if isinstance(space, gym.spaces.Box) and space.dtype == np.float64:
+        return gym.spaces.Box(space.low.astype(np.float32), space.high.astype(np.float32), dtype=np.float32)
+    return space
+
+
+def rows_spaces(world: Any, rows: int, env: gym.Env[Any, Any]) -> None:
+    """Give a VectorEnv the spaces of `rows` copies of `env`."""
+    world.num_envs = rows
+    world.single_observation_space = as_float32(env.observation_space)
+    world.single_action_space = env.action_space
+    world.observation_space = batch_space(world.single_observation_space, rows)
+    world.action_space = batch_space(env.action_space, rows)
+
+
+def gather_info(infos: list[dict[str, Any]], rows: int) -> dict[str, Any]:
+    """The `info["episode"]` dicts of single environments as arrays [N]; absent values are NaN."""
+    found: dict[str, Array] = {}
+    for row, info in enumerate(infos):
+        for name, value in info.get("episode", {}).items():
+            found.setdefault(name, np.full(rows, np.nan))[row] = value
+    return {"episode": found} if found else {}
+
+
+class EnvRows(VectorEnv):
+    """Rows in this process, stepped one after the other.
+
+    `fresh` makes a new environment for every episode: for those whose state survives `reset`, such as Box2D's.
+    """
+
+    metadata = {"autoreset_mode": AutoresetMode.DISABLED}
+
+    def __init__(self, make_env: MakeEnv, rows: int, *, fresh: bool = False) -> None:
+        self._make_env, self.fresh = make_env, fresh
+        self.envs = [make_env() for _ in range(rows)]
+        rows_spaces(self, rows, self.envs[0])
+        self.log = EpisodeLog(rows)
+        self._obs = blank_like(self.single_observation_space, rows)
+        self._vector = not isinstance(self._obs, dict)
+        self.render_mode = self.envs[0].render_mode
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Obs, dict[str, Any]]:
+        mask = (options or {}).get("reset_mask", np.ones(self.num_envs, bool))
+        seeds = seed if isinstance(seed, (list, tuple)) else [None if seed is None else seed + i for i in range(self.num_envs)]
+        self._obs = tree.copy(self._obs)
+        for row in np.flatnonzero(mask):
+            self._put(row, self._start(row, seeds[row]))
+        return tree.copy(self._obs), {}
+
+    def _start(self, row: int, seed: int | None) -> Any:
+        if self.fresh and self.log.seeds[row] != -1:
+            self.envs[row].close()
+            self.envs[row] = self._make_env()
+        self.log.start(row, -1 if seed is None else seed)
+        return self.envs[row].reset(seed=seed)[0]
+
+    def _put(self, row: int, obs: Any) -> None:
+        if self._vector:
+            self._obs[row] = obs
+        else:
+            tree.map(lambda whole, part: whole.__setitem__(row, part), self._obs, obs)
+
+    def step(self, actions: Array) -> tuple[Obs, Array, Array, Array, dict[str, Any]]:
+        rows = self.num_envs
+        self._obs = tree.map(np.empty_like, self._obs)
+        reward, terminated, truncated = np.empty(rows), np.empty(rows, bool), np.empty(rows, bool)
+        infos: list[dict[str, Any]] = []
+        for row, env in enumerate(self.envs):
+            self.log.step(row, actions[row])
+            obs, reward[row], terminated[row], truncated[row], info = env.step(actions[row])
+            self._put(row, obs)
+            infos.append(info)
+        return self._obs, reward, terminated, truncated, gather_info(infos, rows)
+
+    def snapshot(self) -> State:
+        return self.log.snapshot()
+
+    def restore(self, snapshot: State) -> None:
+        """Play every row's episode again up to where it was."""
+        wanted = EpisodeLog(self.num_envs)
+        wanted.load(snapshot)
+        for row, seed in enumerate(wanted.seeds):
+            if seed == -1:
+                continue
+            self._put(row, self._start(row, seed))
+            for action in wanted.actions[row]:
+                self.log.step(row, action)
+                self._put(row, self.envs[row].step(action)[0])
+
+    def render(self) -> Any:
+        return tuple(env.render() for env in self.envs)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        for env in self.envs:
+            env.close()

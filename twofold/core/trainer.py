@@ -1,0 +1,319 @@
+"""The loop: collect, update, evaluate, save. Every moment of it can be stopped and gone on with, bit for bit."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import signal
+import time
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import doctor, files, seeding
+from .checkpoint import load_replay
+from .collect import Collector
+from .console import Progress, Quiet
+from .errors import ConfigError, UserError
+from .evaluate import Interrupted, evaluate, summaries
+from .protocols import Learner, Metrics, World
+from .replay import PrioritisedRing, make_replay
+
+if TYPE_CHECKING:
+    from .run import Run
+
+log = logging.getLogger("twofold")
+
+
+@dataclass(frozen=True)
+class TrainerConfig:
+    steps: int = field(default=1_000_000, metadata={"aliases": ("t_max", "max_timesteps", "train_total_steps")})
+    rows: int = field(default=1, metadata={"aliases": ("num_envs", "batch_size_run", "training_num")})
+    workers: int = 0  # worker processes for the rows; 0: all in this process
+    hang_limit: float = 30.0  # seconds after which a silent worker is restarted
+    max_restarts: int = 10  # more worker failures than this within `restart_window` seconds stop the run
+    restart_window: float = 600.0
+    warmup: int = field(default=25_000, metadata={"aliases": ("start_timesteps", "learning_starts", "start_steps")})
+    updates_per_item: float = field(default=1.0, metadata={"aliases": ("updates_per_step", "update_per_step", "utd")})
+    eval_every: int = field(default=5_000, metadata={"aliases": ("test_interval", "eval_freq", "test_every_steps")})
+    eval_episodes: int = field(default=10, metadata={"aliases": ("test_nepisode", "test_num")})
+    eval_rows: int = 1  # rows of the evaluation worlds; more only where the world steps them in one call
+    test_episodes: int = 100  # on disjoint seeds, once at the end, with the best policy
+    log_every: int = field(default=1_000, metadata={"aliases": ("log_interval",)})
+    save_every: int = 10_000  # steps between checkpoints, or ...
+    save_seconds: float = 60.0  # ... seconds, whichever comes first
+    keep_checkpoints: int = 2
+    tensorboard: bool = True
+
+    def __post_init__(self) -> None:
+        positive = ("steps", "rows", "eval_every", "eval_episodes", "eval_rows", "log_every", "save_every")
+        for name in (*positive, "save_seconds", "keep_checkpoints", "hang_limit", "restart_window"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"trainer.{name} must be above 0, got {getattr(self, name)}")
+        for name in ("workers", "warmup", "updates_per_item", "test_episodes", "max_restarts"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"trainer.{name} must not be negative, got {getattr(self, name)}")
+        if self.workers > self.rows:
+            raise ConfigError(f"trainer.workers={self.workers} is more than trainer.rows={self.rows}")
+
+
+class Stopped(Exception):
+    """A signal asked to stop; everything is saved."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(signum).name}")
+        self.exit_code = 128 + signum
+
+
+class Signals:
+    """The first SIGTERM or SIGINT asks to stop; the second stops at once."""
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Signals:
+        try:
+            self._before = {s: signal.signal(s, self._on) for s in (signal.SIGTERM, signal.SIGINT)}
+        except ValueError:
+            self._before = {}  # not the main thread: signals are its owner's business
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        for signum, handler in self._before.items():
+            signal.signal(signum, handler)
+
+    def _on(self, signum: int, _: FrameType | None) -> None:
+        if self.received is not None:
+            signal.signal(signum, signal.SIG_DFL)
+            signal.raise_signal(signum)
+        self.received = signum
+
+    def __call__(self) -> bool:
+        return self.received is not None
+
+
+class Trainer:
+    """All parts of a run, and the loop over them."""
+
+    def __init__(self, run: Run, learner: Learner, world: World, evaluations: dict[str, World]) -> None:
+        self.run, self.learner, self.evaluations = run, learner, evaluations
+        self.cfg, self.config = run.resolved.config.trainer, run.resolved.config
+        seed = self.config.seed
+        self.rngs = seeding.Generators(seed)
+        writer = learner.writer(world.num_envs)
+        self.replay = make_replay(self.config.replay, writer.blank(), self.rngs["replay"])
+        explorer = learner.policy(explore=True, rows=world.num_envs, rng=self.rngs["explore"])
+        self.collector = Collector(
+            world, explorer, writer, self.replay, seed=seed, warmup=self.cfg.warmup, folder=run.folder
+        )
+        self.owed = 0.0  # updates that the items collected so far still have to get
+        self.evaluated = self.logged = -1  # the step of the last evaluation and of the last log line
+        self.best: float | None = None
+        self.last_return = float("nan")
+        self.stop = Signals()
+        self.progress: Progress = Quiet()
+
+    @property
+    def steps(self) -> int:
+        return self.collector.steps
+
+    # ---- the loop ----
+
+    def train(self, progress: Progress | None = None) -> None:
+        """Train to the end; raises Stopped after a signal, when everything is saved."""
+        self.progress = progress or Quiet()
+        self._check_space()
+        with self.stop:
+            if not self._resume():
+                self.collector.start()
+            self._saved_step, self._saved_at = self.steps, time.monotonic()
+            self._clock = (time.monotonic(), self.steps, self.learner.updates)
+            self.progress.start(self.steps, self.cfg.steps)
+            try:
+                self._loop()
+            finally:
+                self.progress.finish()
+            self.save()
+
+    def _loop(self) -> None:
+        while True:
+            self._update()
+            if self._due(self.evaluated, self.cfg.eval_every):
+                self._evaluate()
+            if self._due(self.logged, self.cfg.log_every):
+                self._log()
+            if self.stop.received is not None:
+                self.save()
+                raise Stopped(self.stop.received)
+            if self.steps >= self.cfg.steps:
+                return
+            if self._save_due():
+                self._try_to_save()
+            self._collect()
+
+    def _collect(self) -> None:
+        new = self.collector.step()
+        if self.steps >= self.cfg.warmup and len(self.replay) >= self.config.replay.batch_size:
+            self.owed += new * self.cfg.updates_per_item
+
+    def _update(self) -> None:
+        """Pay the updates that are owed, unless asked to stop: then the debt is saved."""
+        while self.owed >= 1 and not self.stop():
+            batch = self.replay.sample(self.config.replay.batch_size)
+            self.learner.update(batch)
+            if bad := self.learner.first_bad():
+                where = f"in update {self.learner.updates} at step {self.steps}"
+                doctor.stop(bad, at=where, evidence={"batch": batch}, folder=self.run.folder)
+            if isinstance(self.replay, PrioritisedRing):
+                self.replay.reprioritise(self.learner.td_error())  # type: ignore[attr-defined]
+            self.owed -= 1
+
+    def _due(self, last: int, every: int) -> bool:
+        """True at step 0, whenever a multiple of `every` was passed since `last`, and at the end."""
+        if self.stop() or last == self.steps:
+            return False
+        return last < 0 or self.steps // every > last // every or self.steps >= self.cfg.steps
+
+    # ---- evaluating and logging ----
+
+    def _evaluate(self) -> None:
+        """K episodes in each evaluation world; the first world's return chooses the best policy."""
+        seeds = seeding.validation_seeds(self.cfg.eval_episodes)
+        results = {}
+        for name, world in self.evaluations.items():
+            try:
+                results[name] = summaries(evaluate(world, self._greedy(world), seeds, self.stop))
+            except Interrupted:
+                return  # the evaluation is due again when the run goes on
+        for name, result in results.items():
+            self.run.log_evaluation(self.steps, name, result)
+        first = next(iter(results.values()))["return"]
+        self.evaluated, self.last_return = self.steps, first["mean"]
+        if self.best is None or first["mean"] > self.best:
+            self.best = first["mean"]
+            self._keep("best", first)
+        log.info(
+            "step %8d  return %9.1f ± %.1f  (%d episodes)", self.steps, first["mean"], first["std"], first["episodes"]
+        )
+
+    def _greedy(self, world: World) -> Any:
+        return self.learner.policy(explore=False, rows=world.num_envs, rng=seeding.generator(0, "evaluation"))
+
+    def _keep(self, name: str, score: dict[str, float]) -> None:
+        from .policy_file import write_policy
+
+        write_policy(self.run, self.learner, self.collector.world, name, {"step": self.steps, "validation": score})
+
+    def _log(self) -> None:
+        values: Metrics = {"updates": self.learner.updates, "replay/items": len(self.replay)}
+        values |= self.collector.drain()
+        if self.learner.updates:
+            values |= self.learner.metrics()
+        self.run.log(self.steps, values)
+        speed = self._speed()
+        self.run.log_timing(self.steps, speed)
+        self.logged = self.steps
+        self.progress.update(self.steps, speed["steps_per_second"], self.last_return)
+
+    def _speed(self) -> dict[str, float]:
+        then, steps, updates = self._clock
+        now = time.monotonic()
+        self._clock = (now, self.steps, self.learner.updates)
+        elapsed = max(now - then, 1e-9)
+        done = self.learner.updates - updates
+        return {"steps_per_second": (self.steps - steps) / elapsed, "updates_per_second": done / elapsed}
+
+    # ---- saving and going on ----
+
+    def _save_due(self) -> bool:
+        if self.steps == self._saved_step:
+            return False
+        late = time.monotonic() - self._saved_at >= self.cfg.save_seconds
+        return late or self.steps - self._saved_step >= self.cfg.save_every
+
+    def _try_to_save(self) -> None:
+        """A full disk does not end training: say so, and try again at the next interval."""
+        try:
+            self.save()
+        except files.DiskFull as error:
+            log.error("checkpoint not saved, trying again later: %s", error)
+            self._saved_step, self._saved_at = self.steps, time.monotonic()
+
+    def save(self) -> None:
+        """A checkpoint of everything, now."""
+        state = {
+            "collector": self.collector.state_dict(),
+            "learner": self.learner.state_dict(),
+            "replay": self.replay.state_dict(),
+            "generators": self.rngs.state_dict(),
+            "trainer": {
+                "owed": self.owed,
+                "evaluated": self.evaluated,
+                "logged": self.logged,
+                "best": self.best,
+                "last_return": self.last_return,
+            },
+            "logs": self.run.lengths(),
+        }
+        try:
+            self.run.checkpoints.save(self.steps, state, self.replay)
+        except OSError as error:
+            raise UserError(f"cannot save into {self.run.folder}: {error.strerror}; training stops") from None
+        self._saved_step, self._saved_at = self.steps, time.monotonic()
+
+    def _resume(self) -> bool:
+        """Go on from the newest good checkpoint; False if there is none."""
+        found = self.run.checkpoints.load()
+        if found is None:
+            self.run.cut({"metrics": 0, "evaluations": 0})
+            return False
+        step, state, pieces = found
+        self.restore(state)
+        load_replay(self.replay, pieces)
+        self.run.cut(state["logs"])
+        log.info("going on from step %d", step)
+        return True
+
+    def restore(self, state: Any) -> None:
+        self.collector.load_state_dict(state["collector"])
+        self.learner.load_state_dict(state["learner"])
+        self.replay.load_state_dict(state["replay"])
+        self.rngs.load_state_dict(state["generators"])
+        own = state["trainer"]
+        self.owed, self.best, self.last_return = own["owed"], own["best"], own["last_return"]
+        self.evaluated, self.logged = own["evaluated"], own["logged"]
+
+    def _check_space(self) -> None:
+        """Refuse to begin what the disk cannot hold."""
+        row = self.replay.nbytes // self.replay.capacity
+        needed = row * min(self.replay.capacity, self.cfg.steps) + (64 << 20)
+        free = shutil.disk_usage(self.run.folder).free
+        if free < needed:
+            raise UserError(
+                f"disk too full: checkpoints in {self.run.folder} need up to {needed:,} bytes, {free:,} are free; "
+                "free some space, give another --run, or lower replay.buffer_size"
+            )
+
+    # ---- the end ----
+
+    def test(self) -> dict[str, dict[str, dict[str, float]]]:
+        """The final score: the best policy on test seeds that nothing was chosen on."""
+        from .policy_file import load_policy_into
+
+        last = self.learner.policy_state()
+        load_policy_into(self.learner, self.run.folder / "best.safetensors")
+        seeds = seeding.test_seeds(self.cfg.test_episodes)
+        results = {n: summaries(evaluate(w, self._greedy(w), seeds)) for n, w in self.evaluations.items()}
+        self.learner.load_policy_state(_as_numpy(last))
+        files.replace_bytes(self.run.folder / "test.json", files.to_json({"seeds": [seeds[0], seeds[-1]], **results}))
+        return results
+
+
+def _as_numpy(state: Any) -> Any:
+    """A copy of a nested state with arrays in place of tensors."""
+    if isinstance(state, dict):
+        return {key: _as_numpy(value) for key, value in state.items()}
+    return np.array(state.detach()) if hasattr(state, "detach") else state

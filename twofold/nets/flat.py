@@ -1,0 +1,117 @@
+"""All parameters of a module in one tensor, and Adam on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypedDict
+
+import torch
+from torch import Tensor, nn
+from torch.optim.adam import adam
+
+
+class Flat:
+    """A module whose parameters are views of one 1-D tensor `values` and whose gradients are views of `grads`.
+
+    Autograd accumulates into `grads` in place. Call `zero_grad` here, not on the module: setting a
+    parameter's gradient to None would detach it from `grads`.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self._parameters = list(module.parameters())
+        if not self._parameters:
+            raise ValueError(f"{type(module).__name__} has no parameters to flatten")
+        if len({(p.dtype, p.device) for p in self._parameters}) > 1:
+            raise ValueError(f"{type(module).__name__} mixes dtypes or devices; convert it before flattening")
+        self.values = torch.cat([p.detach().reshape(-1) for p in self._parameters])
+        trained = any(p.requires_grad for p in self._parameters)
+        self.grads = torch.zeros_like(self.values) if trained else self.values.new_empty(0)
+        self._rehome(trained)
+
+    def _rehome(self, trained: bool) -> None:
+        views = zip(self._parameters, self.split(self.values), strict=True)
+        for parameter, view in views:
+            parameter.data = view
+        if trained:
+            for parameter, view in zip(self._parameters, self.split(self.grads), strict=True):
+                parameter.grad = view if parameter.requires_grad else None
+
+    def split(self, flat: Tensor) -> Iterator[Tensor]:
+        """Views of a tensor laid out like `values`, one for each parameter in its shape."""
+        pieces = flat.split([p.numel() for p in self._parameters])
+        return (piece.view(p.shape) for piece, p in zip(pieces, self._parameters, strict=True))
+
+    def zero_grad(self) -> None:
+        """Set every gradient to zero in place."""
+        self.grads.zero_()
+
+    def clip_(self, max_norm: float) -> Tensor:
+        """Scale the gradients down to a global norm of `max_norm`; returns the norm before."""
+        norm = torch.linalg.vector_norm(self.grads)
+        self.grads.mul_(torch.clamp(max_norm / (norm + 1e-6), max=1.0))
+        return norm
+
+    def finite(self) -> bool:
+        """Whether no value and no gradient is infinite or NaN (a sum keeps every one of them)."""
+        return bool(torch.isfinite(self.values.sum() + self.grads.sum()))
+
+
+class AdamState(TypedDict):
+    """What `Adam` needs to go on exactly: two tensors for safetensors, a count for JSON."""
+
+    first: Tensor
+    second: Tensor
+    step: int
+
+
+class Adam:
+    """Adam with decoupled weight decay on the values of a `Flat`, in one fused operation."""
+
+    def __init__(
+        self,
+        flat: Flat,
+        lr: float,
+        *,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+    ) -> None:
+        self.flat, self.lr, self.betas, self.eps, self.weight_decay = flat, lr, betas, eps, weight_decay
+        self.first = torch.zeros_like(flat.values)
+        self.second = torch.zeros_like(flat.values)
+        self._step = torch.zeros((), dtype=torch.float32)
+
+    def step(self) -> None:
+        """Move the values against their gradients."""
+        # The functional form costs 16 us over the bare kernel, `torch.optim.Adam.step` 60 us.
+        adam(
+            [self.flat.values],
+            [self.flat.grads],
+            [self.first],
+            [self.second],
+            [],
+            [self._step],
+            fused=True,
+            amsgrad=False,
+            beta1=self.betas[0],
+            beta2=self.betas[1],
+            lr=self.lr,
+            weight_decay=self.weight_decay,
+            eps=self.eps,
+            maximize=False,
+            decoupled_weight_decay=True,
+        )
+
+    def state_dict(self) -> AdamState:
+        """Copies of the moments and the number of steps."""
+        return {"first": self.first.clone(), "second": self.second.clone(), "step": int(self._step)}
+
+    def load_state_dict(self, state: AdamState) -> None:
+        """Continue from a state of an equal network."""
+        if state["first"].shape != self.first.shape:
+            expected, given = self.first.numel(), state["first"].numel()
+            raise ValueError(f"optimiser state is for {given} parameters, this network has {expected}")
+        self.first.copy_(state["first"])
+        self.second.copy_(state["second"])
+        self._step.fill_(state["step"])

@@ -1,0 +1,108 @@
+"""Forward and backward passes of fully connected layers on preallocated tensors, without autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+_aten = torch.ops.aten
+_ALIGN = 16  # rows start at multiples of 64 bytes, which the matrix products like best
+
+
+@dataclass(frozen=True)
+class Activation:
+    """An activation written into `out`, and its derivative multiplied into a gradient in place."""
+
+    forward: Callable[[Tensor, Tensor], object]  # (before, out); both are one tensor unless keeps_input
+    backward: Callable[[Tensor, Tensor, Tensor], object]  # (gradient, kept, out); kept is input or output
+    keeps_input: bool = False
+
+
+ACTIVATIONS: dict[str, Activation] = {
+    "relu": Activation(
+        lambda x, out: torch.relu_(out),
+        lambda gradient, y, out: _aten.threshold_backward.grad_input(gradient, y, 0, grad_input=out),
+    ),
+    "tanh": Activation(
+        lambda x, out: torch.tanh_(out),
+        lambda gradient, y, out: _aten.tanh_backward.grad_input(gradient, y, grad_input=out),
+    ),
+    "elu": Activation(
+        lambda x, out: functional.elu_(out),
+        lambda gradient, y, out: _aten.elu_backward.grad_input(gradient, 1, 1, 1, True, y, grad_input=out),
+    ),
+    "gelu": Activation(
+        lambda x, out: _aten.gelu.out(x, out=out),
+        lambda gradient, x, out: _aten.gelu_backward.grad_input(gradient, x, grad_input=out),
+        keeps_input=True,
+    ),
+    "silu": Activation(
+        lambda x, out: _aten.silu.out(x, out=out),
+        lambda gradient, x, out: _aten.silu_backward.grad_input(gradient, x, grad_input=out),
+        keeps_input=True,
+    ),
+}
+
+
+def block(rows: int, width: int, like: Tensor) -> Tensor:
+    """Room for [rows, width] and a last column of ones, which multiplies the bias row."""
+    stride = -(-(width + 1) // _ALIGN) * _ALIGN
+    room = torch.zeros(rows, stride, dtype=like.dtype)[:, : width + 1]
+    room[:, width] = 1
+    return room
+
+
+class Weights:
+    """The matrices [inputs + 1, outputs] of one network, and the views of them that products need."""
+
+    def __init__(self, matrices: Sequence[Tensor]) -> None:
+        self.matrices = list(matrices)
+        self.sizes = [matrix.shape[0] - 1 for matrix in matrices] + [matrices[-1].shape[1]]
+        self.transposed = [matrix[:-1].t() for matrix in matrices]
+
+
+class Stack:
+    """Room for one pass of `rows` rows through layers of the given sizes; any `Weights` of them can use it."""
+
+    def __init__(self, inputs: Tensor, sizes: Sequence[int], activation: str) -> None:
+        rows, hidden = inputs.shape[0], sizes[1:-1]
+        self.activation = ACTIVATIONS[activation]
+        self.inputs = [inputs] + [block(rows, width, inputs) for width in hidden]
+        self.outputs = [x[:, :-1] for x in self.inputs[1:]]
+        fresh = [inputs.new_empty(rows, width) for width in hidden]
+        self.before = fresh if self.activation.keeps_input else self.outputs
+        self.gradients = [inputs.new_empty(rows, width) for width in hidden]
+        self._transposed = [x.t() for x in self.inputs]
+
+    def forward(self, weights: Weights, out: Tensor) -> None:
+        """Fill `out` with the last layer's output."""
+        matrices = weights.matrices
+        for x, matrix, before, y in zip(self.inputs, matrices, self.before, self.outputs, strict=False):
+            torch.mm(x, matrix, out=before)
+            self.activation.forward(before, y)
+        torch.mm(self.inputs[-1], matrices[-1], out=out)
+
+    def backward(self, weights: Weights, slope: Tensor, grads: Sequence[Tensor]) -> None:
+        """Fill `grads`, shaped like the matrices, from the slope [rows, outputs] of the last forward pass."""
+        for layer in reversed(range(len(grads))):
+            torch.mm(self._transposed[layer], slope, out=grads[layer])
+            if layer:
+                slope = self._through(layer, weights, slope)
+
+    def backward_to_inputs(self, weights: Weights, slope: Tensor, out: Tensor, columns: slice) -> None:
+        """Fill `out` with the gradient of some input columns; no gradient of a matrix is computed."""
+        for layer in reversed(range(1, len(self.inputs))):
+            slope = self._through(layer, weights, slope)
+        torch.mm(slope, weights.transposed[0][:, columns], out=out)
+
+    def _through(self, layer: int, weights: Weights, slope: Tensor) -> Tensor:
+        """The gradient before the activation below `layer`, from the one above it."""
+        gradient = self.gradients[layer - 1]
+        kept = self.before[layer - 1] if self.activation.keeps_input else self.outputs[layer - 1]
+        torch.mm(slope, weights.transposed[layer], out=gradient)
+        self.activation.backward(gradient, kept, gradient)
+        return gradient

@@ -1,0 +1,68 @@
+"""Two critics as one batched ensemble."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from twofold.nets.mlp import ACTIVATIONS, Affine, affine, check_choice
+
+
+class Twin(nn.Module):
+    """Two independent critics of (obs, action), computed together: every weight has a leading axis of 2."""
+
+    def __init__(
+        self,
+        inputs_obs: int,
+        inputs_action: int,
+        hidden: Sequence[int],
+        *,
+        outputs: int = 1,
+        activation: str = "relu",
+        layer_norm: bool = False,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        check_choice("activation", activation, tuple(ACTIVATIONS))
+        self.inputs_obs, self.inputs_action, self.outputs = inputs_obs, inputs_action, outputs
+        self.activation = activation
+        sizes = [inputs_obs + inputs_action, *hidden, outputs]
+        pairs = zip(sizes[:-1], sizes[1:], strict=True)
+        self.layers = nn.ModuleList(Affine(a, b, generator=generator, copies=2) for a, b in pairs)
+        self.norms = nn.ModuleList(TwinNorm(width) for width in hidden) if layer_norm else None
+
+    def forward(self, obs: Tensor, action: Tensor) -> Tensor:
+        """obs [B, o], action [B, a] -> values [2, B], or [2, B, outputs] when outputs > 1."""
+        x = torch.cat([obs, action], dim=-1)
+        return self._values(x.expand(2, *x.shape), slice(None))
+
+    def first(self, obs: Tensor, action: Tensor) -> Tensor:
+        """The first critic alone: [B], or [B, outputs]; half the work of `forward`."""
+        return self._values(torch.cat([obs, action], dim=-1), 0)
+
+    def _values(self, x: Tensor, critics: slice | int) -> Tensor:
+        activate = ACTIVATIONS[self.activation]
+        for index, layer in enumerate(self.layers[:-1]):
+            x = affine(layer.matrix[critics], x)
+            if self.norms is not None:
+                x = self.norms[index](x, critics)
+            x = activate(x)
+        x = affine(self.layers[-1].matrix[critics], x)
+        return x.squeeze(-1) if self.outputs == 1 else x
+
+
+class TwinNorm(nn.Module):
+    """Layer normalisation with a scale and a shift for each of two critics."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(2, 1, width))
+        self.shift = nn.Parameter(torch.zeros(2, 1, width))
+
+    def forward(self, x: Tensor, critics: slice | int) -> Tensor:
+        """x [2, B, width] for both critics or [B, width] for one."""
+        normal = functional.layer_norm(x, x.shape[-1:])
+        return normal * self.scale[critics] + self.shift[critics]
