@@ -45,7 +45,11 @@ class Batch:
         rows = torch.randn(size, 2 * OBS + 2 * ACTION + 3, dtype=dtype, generator=generator)
         widths = [OBS, ACTION, OBS, ACTION, 1, 1, 1]
         self.obs, self.action, self.next_obs, self.noise, reward, ended, weight = rows.split(widths, dim=1)
-        self.reward, self.terminated, self.weights = reward[:, 0], (ended[:, 0] > 1).to(dtype), weight[:, 0].abs()
+        self.reward, self.terminated, self.weights = (
+            reward[:, 0],
+            (ended[:, 0] > 1).to(dtype),
+            weight[:, 0].abs(),
+        )
         self.discount = torch.full((size,), 0.97, dtype=dtype)
 
 
@@ -199,7 +203,9 @@ def test_float32_updates_repeat_bit_for_bit(workers):
         engine = networks.engine(64, workers)
         for update in range(20):
             batch = Batch(64, seed=update, dtype=torch.float32)
-            target = engine.target(batch.next_obs, batch.reward, batch.discount, batch.terminated, batch.noise)
+            target = engine.target(
+                batch.next_obs, batch.reward, batch.discount, batch.terminated, batch.noise
+            )
             engine.critic_gradients(batch.obs, batch.action, target)
             finish(networks, lambda: engine.actor_gradients(batch.obs) is not None)  # noqa: B023
         return networks.tensors()

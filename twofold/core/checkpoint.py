@@ -137,7 +137,11 @@ class Checkpoints:
     def _new_bytes(self, replay: Ring) -> int:
         known = self._known_segments()
         row = replay.nbytes // replay.capacity
-        return sum((b - a) * row for a, b in replay.segments() if f"replay_{a:012d}_{b:012d}.safetensors" not in known)
+        return sum(
+            (b - a) * row
+            for a, b in replay.segments()
+            if f"replay_{a:012d}_{b:012d}.safetensors" not in known
+        )
 
     def _prune(self) -> None:
         """Drop checkpoints beyond the newest `keep`, and what an interrupted save left."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,15 @@ class Collector:
     """Steps all rows at once, writes items into replay, and starts every episode with an explicit seed."""
 
     def __init__(
-        self, world: World, policy: Policy, writer: Writer, replay: Ring, *, seed: int, warmup: int, folder: Path
+        self,
+        world: World,
+        policy: Policy,
+        writer: Writer,
+        replay: Ring,
+        *,
+        seed: int,
+        warmup: int,
+        folder: Path,
     ) -> None:
         self.world, self.policy, self.writer, self.replay = world, policy, writer, replay
         self.seed, self.warmup, self.folder = seed, warmup, folder
@@ -41,7 +48,9 @@ class Collector:
         self.policy.reset(rows)
         self.returns[rows] = self.lengths[rows] = 0
         if bad := doctor.first_bad(obs=self.obs):
-            doctor.stop(bad, at=f"after a reset at step {self.steps}", evidence={"obs": self.obs}, folder=self.folder)
+            doctor.stop(
+                bad, at=f"after a reset at step {self.steps}", evidence={"obs": self.obs}, folder=self.folder
+            )
 
     def step(self) -> int:
         """One step of every row; the number of new items."""
@@ -109,5 +118,3 @@ class Collector:
         self.steps, self.episodes = int(state["steps"]), np.array(state["episodes"])
         self.returns, self.lengths = np.array(state["returns"]), np.array(state["lengths"])
         self.finished = [dict(e) for e in state["finished"]]
-
-

@@ -33,14 +33,18 @@ class Config:
     debug: bool = False  # tracebacks for every error, more log
     env: str = "control/gym"  # a registered world
     env_args: Any = None  # the world's settings
-    learner: Any = None  # the learner's settings; learner.name chooses it
-    networks: Any = None  # the networks' settings; networks.name chooses them
+    learner: Any = None  # the learner's settings
+    networks: Any = None  # the networks' settings
+    learner_name: str = "td3"  # chosen by learner.name
+    networks_name: str = "vector"  # chosen by networks.name
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     trainer: TrainerConfig = field(default_factory=TrainerConfig)
 
     def __post_init__(self) -> None:
         if self.seed < 0 or self.threads < 1:
-            raise ConfigError(f"seed must be at least 0 and threads at least 1, got {self.seed}, {self.threads}")
+            raise ConfigError(
+                f"seed must be at least 0 and threads at least 1, got {self.seed}, {self.threads}"
+            )
 
 
 @dataclass(frozen=True)
@@ -197,8 +201,9 @@ def _schema(sections: dict[str, type]) -> dict[str, Setting]:
     for section, cls in sections.items():
         del schema[section]
         schema |= schema_of(cls, f"{section}.")
-        if section != "env_args":
-            schema[f"{section}.name"] = Setting(f"{section}.name", str, None)
+    for section in ("learner", "networks"):
+        default = schema.pop(f"{section}_name").default
+        schema[f"{section}.name"] = Setting(f"{section}.name", str, default)
     return schema
 
 
@@ -310,7 +315,9 @@ def _convert_scalar(path: str, value: Any, kind: Any) -> Any:
 
 def resolve(layers: list[Layer]) -> Resolved:
     """Overlay the layers and build the config; any unknown or ill-typed setting is an error."""
-    layers = [Layer(layer.name, {k.replace("-", "_"): v for k, v in layer.values.items()}) for layer in layers]
+    layers = [
+        Layer(layer.name, {k.replace("-", "_"): v for k, v in layer.values.items()}) for layer in layers
+    ]
     sections = _sections(layers)
     schema = _schema(sections)
     values = {path: setting.default for path, setting in schema.items()}
@@ -326,7 +333,9 @@ def resolve(layers: list[Layer]) -> Resolved:
     return Resolved(_build(typed, sections), typed, origin)
 
 
-def _set(values: dict[str, Any], origin: dict[str, str], path: str, value: Any, layer: str, schema: Any) -> None:
+def _set(
+    values: dict[str, Any], origin: dict[str, str], path: str, value: Any, layer: str, schema: Any
+) -> None:
     """Put a value at its path; a path below a free-form dict goes into that dict."""
     if path in schema:
         values[path], origin[path] = value, layer
@@ -340,7 +349,8 @@ def _set(values: dict[str, Any], origin: dict[str, str], path: str, value: Any, 
 def _build(values: dict[str, Any], sections: dict[str, type]) -> Config:
     """Nested dataclasses from dotted names."""
     made = {section: _construct(cls, values, f"{section}.") for section, cls in sections.items()}
-    return _construct(Config, values, "", made)
+    made |= {f"{section}_name": values[f"{section}.name"] for section in ("learner", "networks")}
+    return _construct(Config, values, "", made)  # type: ignore[no-any-return]
 
 
 def _construct(cls: type, values: dict[str, Any], prefix: str, made: dict[str, Any] | None = None) -> Any:

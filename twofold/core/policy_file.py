@@ -31,10 +31,16 @@ def make_learner(config: Config, observation_space: Any, action_space: Any) -> L
 
     rngs = Generators(config.seed)
     torch_rng = torch.Generator().manual_seed(int(rngs["networks"].integers(2**62)))
-    nets = networks.get(config.networks.name).make(config.networks, observation_space, action_space, torch_rng)
-    make = learners.get(config.learner.name).make
+    nets = networks.get(config.networks_name).make(
+        config.networks, observation_space, action_space, torch_rng
+    )
+    make = learners.get(config.learner_name).make
     return make(  # type: ignore[no-any-return]
-        config.learner, networks=nets, observation_space=observation_space, action_space=action_space, rngs=rngs
+        config.learner,
+        networks=nets,
+        observation_space=observation_space,
+        action_space=action_space,
+        rngs=rngs,
     )
 
 

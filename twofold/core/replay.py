@@ -18,7 +18,9 @@ _SEGMENT_BYTES = 4 << 20
 class ReplayConfig:
     buffer_size: int = field(default=1_000_000, metadata={"aliases": ("memory_size",)})  # items kept
     batch_size: int = 256
-    sampling: Literal["uniform", "prioritised"] = "uniform"  # prioritised = LAP: probability ~ max(|td|, 1)^alpha
+    sampling: Literal["uniform", "prioritised"] = (
+        "uniform"  # prioritised = LAP: probability ~ max(|td|, 1)^alpha
+    )
     alpha: float = 0.4  # exponent of prioritised sampling
     min_priority: float = 1.0  # LAP's floor; pair it with learner.huber = this value
     replace: bool = True  # False: the items of a batch are distinct
@@ -175,7 +177,5 @@ class PrioritisedRing(Ring):
 def make_replay(cfg: ReplayConfig, blank: Any, rng: np.random.Generator) -> Ring:
     """The replay that the settings ask for."""
     if cfg.sampling == "prioritised":
-        return PrioritisedRing(
-            cfg.buffer_size, blank, rng, alpha=cfg.alpha, min_priority=cfg.min_priority
-        )
+        return PrioritisedRing(cfg.buffer_size, blank, rng, alpha=cfg.alpha, min_priority=cfg.min_priority)
     return Ring(cfg.buffer_size, blank, rng, replace=cfg.replace)

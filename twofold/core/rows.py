@@ -85,7 +85,11 @@ class EnvRows(VectorEnv):
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Obs, dict[str, Any]]:
         mask = (options or {}).get("reset_mask", np.ones(self.num_envs, bool))
-        seeds = seed if isinstance(seed, (list, tuple)) else [None if seed is None else seed + i for i in range(self.num_envs)]
+        seeds = (
+            seed
+            if isinstance(seed, (list, tuple))
+            else [None if seed is None else seed + i for i in range(self.num_envs)]
+        )
         self._obs = tree.copy(self._obs)
         for row in np.flatnonzero(mask):
             self._put(row, self._start(row, seeds[row]))

@@ -17,7 +17,18 @@ from .checkpoint import Checkpoints
 from .config import Resolved, from_values, plain
 from .errors import CheckpointError, UserError
 
-_PACKAGES = ("torch", "numpy", "gymnasium", "mujoco", "box2d", "ase", "matscipy", "pettingzoo", "mpe2", "lbforaging")
+_PACKAGES = (
+    "torch",
+    "numpy",
+    "gymnasium",
+    "mujoco",
+    "box2d",
+    "ase",
+    "matscipy",
+    "pettingzoo",
+    "mpe2",
+    "lbforaging",
+)
 
 
 class JsonLines:
@@ -80,7 +91,9 @@ class Run:
             _refuse_changes(run.resolved, resolved, folder)
             return run
         if folder.exists() and any(folder.iterdir()):
-            raise UserError(f"{folder} exists and is not a run directory: nothing was touched; give another --run")
+            raise UserError(
+                f"{folder} exists and is not a run directory: nothing was touched; give another --run"
+            )
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -111,7 +124,9 @@ class Run:
             self._lock.seek(0)
             owner = self._lock.read().strip() or "unknown"
             self._lock.close()
-            raise UserError(f"{self.folder} is in use by process {owner}: stop it first, or give another --run") from None
+            raise UserError(
+                f"{self.folder} is in use by process {owner}: stop it first, or give another --run"
+            ) from None
         except OSError as error:
             raise UserError(f"cannot write into {self.folder}: {error.strerror}") from None
         self._lock.truncate(0)

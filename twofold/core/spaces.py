@@ -19,7 +19,13 @@ def _edge(values: Any) -> Any:
 def to_json(space: gym.Space[Any]) -> dict[str, Any]:
     if isinstance(space, gym.spaces.Box):
         low, high = _edge(space.low), _edge(space.high)
-        return {"kind": "box", "shape": list(space.shape), "dtype": str(space.dtype), "low": low, "high": high}
+        return {
+            "kind": "box",
+            "shape": list(space.shape),
+            "dtype": str(space.dtype),
+            "low": low,
+            "high": high,
+        }
     if isinstance(space, gym.spaces.Discrete):
         return {"kind": "discrete", "n": int(space.n)}
     if isinstance(space, gym.spaces.MultiDiscrete):
@@ -35,8 +41,12 @@ def from_json(spec: dict[str, Any]) -> gym.Space[Any]:
     kind = spec["kind"]
     if kind == "box":
         shape = tuple(int(n) for n in spec["shape"])
-        low, high = (np.array(spec[side], float) * np.ones(shape) if np.ndim(spec[side]) == 0
-                     else np.array(spec[side], float).reshape(shape) for side in ("low", "high"))
+        low, high = (
+            np.array(spec[side], float) * np.ones(shape)
+            if np.ndim(spec[side]) == 0
+            else np.array(spec[side], float).reshape(shape)
+            for side in ("low", "high")
+        )
         dtype = np.dtype(spec["dtype"])
         return gym.spaces.Box(low.astype(dtype), high.astype(dtype), dtype=dtype.type)
     if kind == "discrete":

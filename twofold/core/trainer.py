@@ -29,15 +29,23 @@ log = logging.getLogger("twofold")
 
 @dataclass(frozen=True)
 class TrainerConfig:
-    steps: int = field(default=1_000_000, metadata={"aliases": ("t_max", "max_timesteps", "train_total_steps")})
+    steps: int = field(
+        default=1_000_000, metadata={"aliases": ("t_max", "max_timesteps", "train_total_steps")}
+    )
     rows: int = field(default=1, metadata={"aliases": ("num_envs", "batch_size_run", "training_num")})
     workers: int = 0  # worker processes for the rows; 0: all in this process
     hang_limit: float = 30.0  # seconds after which a silent worker is restarted
     max_restarts: int = 10  # more worker failures than this within `restart_window` seconds stop the run
     restart_window: float = 600.0
-    warmup: int = field(default=25_000, metadata={"aliases": ("start_timesteps", "learning_starts", "start_steps")})
-    updates_per_item: float = field(default=1.0, metadata={"aliases": ("updates_per_step", "update_per_step", "utd")})
-    eval_every: int = field(default=5_000, metadata={"aliases": ("test_interval", "eval_freq", "test_every_steps")})
+    warmup: int = field(
+        default=25_000, metadata={"aliases": ("start_timesteps", "learning_starts", "start_steps")}
+    )
+    updates_per_item: float = field(
+        default=1.0, metadata={"aliases": ("updates_per_step", "update_per_step", "utd")}
+    )
+    eval_every: int = field(
+        default=5_000, metadata={"aliases": ("test_interval", "eval_freq", "test_every_steps")}
+    )
     eval_episodes: int = field(default=10, metadata={"aliases": ("test_nepisode", "test_num")})
     eval_rows: int = 1  # rows of the evaluation worlds; more only where the world steps them in one call
     test_episodes: int = 100  # on disjoint seeds, once at the end, with the best policy
@@ -196,7 +204,11 @@ class Trainer:
             self.best = first["mean"]
             self._keep("best", first)
         log.info(
-            "step %8d  return %9.1f ± %.1f  (%d episodes)", self.steps, first["mean"], first["std"], first["episodes"]
+            "step %8d  return %9.1f ± %.1f  (%d episodes)",
+            self.steps,
+            first["mean"],
+            first["std"],
+            first["episodes"],
         )
 
     def _greedy(self, world: World) -> Any:
@@ -205,7 +217,9 @@ class Trainer:
     def _keep(self, name: str, score: dict[str, float]) -> None:
         from .policy_file import write_policy
 
-        write_policy(self.run, self.learner, self.collector.world, name, {"step": self.steps, "validation": score})
+        write_policy(
+            self.run, self.learner, self.collector.world, name, {"step": self.steps, "validation": score}
+        )
 
     def _log(self) -> None:
         values: Metrics = {"updates": self.learner.updates, "replay/items": len(self.replay)}
@@ -308,7 +322,9 @@ class Trainer:
         seeds = seeding.test_seeds(self.cfg.test_episodes)
         results = {n: summaries(evaluate(w, self._greedy(w), seeds)) for n, w in self.evaluations.items()}
         self.learner.load_policy_state(_as_numpy(last))
-        files.replace_bytes(self.run.folder / "test.json", files.to_json({"seeds": [seeds[0], seeds[-1]], **results}))
+        files.replace_bytes(
+            self.run.folder / "test.json", files.to_json({"seeds": [seeds[0], seeds[-1]], **results})
+        )
         return results
 
 

@@ -187,11 +187,17 @@ class WorkerRows(VectorEnv):
     def restore(self, snapshot: State) -> None:
         self.log.load(snapshot)
         for i, part in enumerate(self._slices):
-            own = {f"actions/{r - part.start}": a for r in range(part.start, part.stop) if (a := self._played(r)) is not None}
+            own = {
+                f"actions/{r - part.start}": a
+                for r in range(part.start, part.stop)
+                if (a := self._played(r)) is not None
+            }
             self._send(i, b"restore", {"seeds": np.array(self.log.seeds[part], np.int64), **own})
         for i in range(len(self._slices)):
             if self._receive(i) is None:
-                raise WorldError("an environment worker failed while its episode was played again; try once more")
+                raise WorldError(
+                    "an environment worker failed while its episode was played again; try once more"
+                )
 
     def _played(self, row: int) -> Array | None:
         return np.stack(self.log.actions[row]) if self.log.actions[row] else None
@@ -200,4 +206,3 @@ class WorkerRows(VectorEnv):
         for i in range(len(self._workers)):
             self._stop(i)
         self._workers = []
-

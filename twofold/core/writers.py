@@ -13,7 +13,9 @@ from .experience import Array, Steps, Transition, blank_like
 class TransitionWriter:
     """n-step transitions: at most n rewards are summed, fewer where the episode ends or is cut."""
 
-    def __init__(self, rows: int, observation_space: Any, action_space: Any, *, n_step: int, gamma: float) -> None:
+    def __init__(
+        self, rows: int, observation_space: Any, action_space: Any, *, n_step: int, gamma: float
+    ) -> None:
         self.rows, self.n_step, self.gamma = rows, n_step, gamma
         self._obs_space, self._action_space = observation_space, action_space
         self._pending: list[Transition] = []  # newest last; each holds all rows

@@ -54,7 +54,9 @@ class NumpyActor:
         """Look up the weights again; needed only after they moved to other memory (a new `Flat`, a new dtype)."""
         self._matrices = [layer.matrix.detach().numpy() for layer in self._module.layers]
         norms = self._module.norms
-        self._norms = [] if norms is None else [(n.weight.detach().numpy(), n.bias.detach().numpy()) for n in norms]
+        self._norms = (
+            [] if norms is None else [(n.weight.detach().numpy(), n.bias.detach().numpy()) for n in norms]
+        )
         self._allocate(1)
 
     def _allocate(self, rows: int) -> None:

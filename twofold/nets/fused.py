@@ -118,6 +118,10 @@ class FusedTD3:
             self.actor.grads.add_(share.actor_grads)
         return -self._actor_values.mean()
 
+    def errors(self) -> Tensor:
+        """TD errors [2, B] of the last batch."""
+        return self._errors
+
     def _fit(self, obs: Tensor) -> None:
         if obs.shape[0] != self.batch_size:
             self._allocate(obs.shape[0])

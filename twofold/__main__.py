@@ -1,0 +1,3 @@
+from twofold.cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,431 @@
+"""The command line: parses, calls, prints."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+USAGE = """twofold: reinforcement learning that people can really use
+
+usage: twofold COMMAND [options] [key=value ...]
+
+  train            train a policy             twofold train --config=td3 --env-config=pendulum --seed=3
+  resume RUN       go on with a stopped run   twofold resume runs/pendulum/td3_seed0
+  eval POLICY      score on fresh seeds       twofold eval runs/pendulum/td3_seed0 --episodes=100
+  play POLICY      video or window            twofold play runs/pendulum/td3_seed0 --human
+  show [RUN]       settings, and who set them twofold show runs/pendulum/td3_seed0
+  list             worlds, algorithms, presets
+  plot RUN ...     learning curves            twofold plot runs/pendulum/* --out=curves.png --mean
+  export RUN       ONNX with scaling inside   twofold export runs/pendulum/td3_seed0 --out=policy.onnx
+  demo             train Pendulum and show it before and after
+  check            test an environment        twofold check --env-config=gym env_args.id=Hopper-v5
+{domains}
+Settings, lowest first: conf/default.yaml < --env-config < --config < command line. Any setting can be given as
+--key=value, --flag, or key.sub=value (the word `with` before them is accepted):
+
+  twofold train --config=td3 --env-config=gym env_args.id=Ant-v5 learner.gamma=0.98 --batch_size=128
+  twofold train --config=my_td3.yaml --env-config=my_env.yaml --import=my_env.py --run=runs/first
+
+`twofold COMMAND --help` tells more.
+"""
+# Commands of the domains: name -> (module:function, one line of help).
+DOMAIN_COMMANDS: dict[str, tuple[str, str]] = {}
+
+HELP = {
+    "train": """usage: twofold train [--config=NAME] [--env-config=NAME] [--run=DIR] [settings]
+
+Train a policy; stop it with Ctrl-C and give the same command with --run (or `twofold resume RUN`) to go on exactly.
+  --config=NAME      a preset of the algorithm (twofold list) or a path to a .yaml file       default td3
+  --env-config=NAME  a world (twofold list) or a path to a .yaml file                         default pendulum
+  --run=DIR          the run directory; an existing run of the same settings is gone on with
+  --runs=DIR         where new run directories are made                                       default runs
+  --from=RUN         the settings of another run (a seed or other settings may be added)
+  --import=FILE.py   your own worlds, networks or learners
+
+examples:
+  twofold train --config=td3 --env-config=halfcheetah --seed=1
+  twofold train --config=td3 --env-config=hopper trainer.steps=300_000 trainer.rows=4 trainer.workers=2
+  twofold train --config=ddpg --env-config=pendulum with learner.gamma=0.98
+  twofold train --from=runs/pendulum/td3_seed0_20260101-120000 --seed=4""",
+    "resume": """usage: twofold resume RUN [--import=FILE.py]
+
+Go on with a stopped run to its end, bit for bit as if it had not been stopped.""",
+    "eval": """usage: twofold eval RUN_OR_POLICY [--episodes=N] [--seed=N] [--import=FILE.py]
+
+Score a policy on fresh seeds: mean, standard deviation and 95 % interval.
+example: twofold eval runs/pendulum/td3_seed0 --episodes=100""",
+    "play": """usage: twofold play RUN_OR_POLICY [--out=FILE.mp4] [--human] [--seed=N] [--import=FILE.py]
+
+Write a video of one episode, or open a window with --human.
+example: twofold play runs/hopper/td3_seed0 --out=hopper.mp4""",
+    "show": """usage: twofold show [RUN] [--config=NAME] [--env-config=NAME] [settings]
+
+Every setting with its value and the layer that set it; for a run also where it stands.
+examples: twofold show runs/pendulum/td3_seed0
+          twofold show --config=td3_paper --env-config=hopper""",
+    "list": "usage: twofold list\n\nWorlds, learners, networks, and the presets for --env-config and --config.",
+    "plot": """usage: twofold plot RUN ... [--out=FILE.png] [--metric=return] [--world=NAME] [--mean]
+
+Learning curves of one or several runs; --mean draws the mean over runs with its 95 % interval.""",
+    "export": """usage: twofold export RUN_OR_POLICY [--out=FILE.onnx]
+
+Write ONNX that takes raw observations and returns real actions, and check it against the policy.""",
+    "demo": "usage: twofold demo\n\nTrain TD3 on Pendulum and show it against the untrained policy: what `make demo` runs.",
+    "check": """usage: twofold check [--env-config=NAME] [--import=FILE.py] [settings]
+
+Say what is wrong with a world: shapes, finite values, episodes that are a function of (seed, actions), resuming.""",
+}
+
+
+@dataclass
+class Arguments:
+    """What was typed: places, options of the command, and settings."""
+
+    places: list[str] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+def parse(argv: list[str], options: tuple[str, ...]) -> Arguments:
+    """Split a command line; a key of `options` is the command's, every other one is a setting."""
+    from twofold.core.config import parse_value
+
+    found, rest = Arguments(), list(argv)
+    while rest:
+        word = rest.pop(0)
+        if word == "with":
+            continue
+        if word.startswith("--"):
+            key, equals, text = word[2:].partition("=")
+            if (
+                not equals
+                and rest
+                and not rest[0].startswith("--")
+                and "=" not in rest[0]
+                and rest[0] != "with"
+            ):
+                text = rest.pop(0)
+            elif not equals:
+                text = "true"
+        elif "=" in word:
+            key, _, text = word.partition("=")
+        else:
+            found.places.append(word)
+            continue
+        if key.replace("_", "-") in options:
+            _add_option(found.options, key.replace("_", "-"), text)
+        else:
+            found.settings[key] = parse_value(text)
+    return found
+
+
+def _add_option(options: dict[str, Any], key: str, text: str) -> None:
+    if key == "import":
+        options[key] = (*options.get(key, ()), text)
+    else:
+        options[key] = text
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; the exit code. A user's mistake is one message, never a traceback."""
+    argv = list(sys.argv[1:] if argv is None else argv)
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        domains = "".join(f"  {name:<16} {line}\n" for name, (_, line) in DOMAIN_COMMANDS.items())
+        print(USAGE.format(domains=domains))
+        return 0
+    if argv[0] == "--version":
+        from twofold import __version__
+
+        print(f"twofold {__version__}")
+        return 0
+    from twofold.core.errors import UserError
+
+    try:
+        return _dispatch(argv[0], argv[1:])
+    except UserError as error:
+        if "--debug" in argv:
+            raise
+        _complain(str(error))
+        return 2
+    except BrokenPipeError:
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _complain(message: str) -> None:
+    red, plain = ("\033[31m", "\033[0m") if sys.stderr.isatty() else ("", "")
+    print(f"{red}twofold: {message}{plain}", file=sys.stderr)
+
+
+def _dispatch(command: str, argv: list[str]) -> int:
+    from twofold.core.config import nearest
+    from twofold.core.console import set_up_logging
+    from twofold.core.errors import UserError
+
+    known = {name: globals()[f"_{name}"] for name in HELP}
+    if command not in known and command not in DOMAIN_COMMANDS:
+        hint = nearest(command, [*known, *DOMAIN_COMMANDS])
+        raise UserError(
+            f"no command '{command}'" + (f"; did you mean '{hint}'?" if hint else "; see twofold --help")
+        )
+    set_up_logging(terminal=sys.stderr.isatty(), debug="--debug" in argv)
+    if command in DOMAIN_COMMANDS:
+        import importlib
+
+        module, function = DOMAIN_COMMANDS[command][0].split(":")
+        return int(getattr(importlib.import_module(module), function)(argv))
+    if "--help" in argv or "-h" in argv:
+        print(HELP[command])
+        return 0
+    return int(known[command](argv))
+
+
+# ---- the commands -------------------------------------------------------------------------------------------------
+
+
+def _train(argv: list[str]) -> int:
+    from twofold import api
+    from twofold.core.config import Layer, resolve
+    from twofold.core.errors import UserError
+    from twofold.core.imports import import_user_code
+    from twofold.core.run import Run
+
+    typed = parse(argv, ("config", "env-config", "run", "runs", "from", "import"))
+    if typed.places:
+        raise UserError(f"'{typed.places[0]}' is not a setting: write key=value, or --key=value")
+    options, imports = typed.options, typed.options.get("import", ())
+    if "from" in options:
+        import_user_code(imports)
+        source = Run.open(Path(options["from"]))
+        resolved = resolve(
+            [Layer(options["from"], source.resolved.values), Layer("command line", typed.settings)]
+        )
+        folder = options.get("run") or api.new_folder(
+            resolved, Path(options.get("runs", "runs")), "from", None
+        )
+        run = Run.create(Path(folder), resolved, _command(argv))
+        return _finish(lambda: api.go(run, imports, _progress(), _announce))
+    return _finish(
+        lambda: api.train(
+            options.get("config", "td3"),
+            options.get("env-config", "pendulum"),
+            run=options.get("run"),
+            runs=options.get("runs", "runs"),
+            imports=imports,
+            progress=_progress(),
+            on_folder=_announce,
+            **typed.settings,
+        )
+    )
+
+
+def _resume(argv: list[str]) -> int:
+    from twofold import api
+    from twofold.core.imports import import_user_code
+    from twofold.core.run import Run
+
+    typed = parse(argv, ("import",))
+    folder = _place(typed, "a run directory")
+    import_user_code(typed.options.get("import", ()))
+    run = Run.open(Path(folder))
+    return _finish(lambda: api.go(run, typed.options.get("import", ()), _progress(), _announce))
+
+
+def _finish(work: Any) -> int:
+    """Run a training to its end or to a signal, and say where things are."""
+    from twofold.core.trainer import Stopped
+
+    try:
+        trained = work()
+    except Stopped as stopped:
+        print(
+            f"{stopped}: saved. Go on with the same command and --run, or: twofold resume RUN",
+            file=sys.stderr,
+        )
+        return stopped.exit_code
+    _print_scores(trained.test, "test, seeds never used for choosing")
+    print(f"run        {trained.folder}")
+    print(f"policy     {trained.folder / 'best.safetensors'}")
+    print(f"curve      {trained.folder / 'curve.png'}")
+    return 0
+
+
+def _announce(folder: Path) -> None:
+    print(f"run        {folder}", file=sys.stderr)
+
+
+def _command(argv: list[str]) -> str:
+    import shlex
+
+    return shlex.join(["twofold", "train", *argv])
+
+
+def _progress() -> Any:
+    from twofold.core.console import Bar, Quiet
+
+    return Bar() if sys.stderr.isatty() else Quiet()
+
+
+def _place(typed: Arguments, what: str) -> str:
+    from twofold.core.errors import UserError
+
+    if typed.settings:
+        raise UserError(f"unknown option '{next(iter(typed.settings))}' for this command; see --help")
+    if len(typed.places) != 1:
+        raise UserError(f"give exactly one place: {what}; got {len(typed.places)}")
+    return typed.places[0]
+
+
+def _policy(typed: Arguments) -> Any:
+    from twofold.core.imports import import_user_code
+    from twofold.core.policy_file import load_policy
+
+    import_user_code(typed.options.get("import", ()))
+    return load_policy(_place(typed, "a run directory or a policy file"))
+
+
+def _eval(argv: list[str]) -> int:
+    from twofold import api
+
+    typed = parse(argv, ("episodes", "seed", "import"))
+    policy = _policy(typed)
+    scores = api.score(policy, _int(typed, "episodes", 100), _int(typed, "seed", 3_000_000))
+    _print_scores(scores, "fresh seeds")
+    return 0
+
+
+def _int(typed: Arguments, name: str, default: int) -> int:
+    from twofold.core.config import convert, parse_value
+
+    return int(convert(f"--{name}", parse_value(str(typed.options.get(name, default))), int))
+
+
+def _print_scores(scores: dict[str, Any], where: str) -> None:
+    for world, metrics in scores.items():
+        for name, s in metrics.items():
+            interval = f"95 % interval [{s['low']:.2f}, {s['high']:.2f}]"
+            print(
+                f"{world:<10} {name:<12} {s['mean']:10.2f} ± {s['std']:.2f}  {interval}  ({s['episodes']:.0f} episodes, {where})"
+            )
+
+
+def _play(argv: list[str]) -> int:
+    from twofold.core.errors import UserError
+    from twofold.core.play import play, viewed_world, write_video
+
+    typed = parse(argv, ("out", "human", "seed", "import"))
+    policy, human = _policy(typed), "human" in typed.options
+    out = Path(typed.options.get("out", "play.mp4"))
+    try:
+        world = viewed_world(policy.config, "human" if human else "rgb_array")
+        frames, total = play(world, policy.policy, _int(typed, "seed", 3_000_000), frames=not human)
+        fps = world.metadata.get("render_fps") or world.envs[0].metadata.get("render_fps", 30)
+        world.close()
+    except UserError:
+        raise
+    except Exception as error:  # rendering needs drivers that a machine may lack, each failing in its own way
+        raise UserError(f"rendering is impossible here ({type(error).__name__}: {error})") from None
+    print(f"return     {total:.2f}")
+    if not human:
+        print(f"video      {write_video(frames, out, fps)}")
+    return 0
+
+
+def _show(argv: list[str]) -> int:
+    from twofold.core.config import layers_for, plain, resolve
+    from twofold.core.imports import import_user_code
+    from twofold.core.run import Run
+
+    typed = parse(argv, ("config", "env-config", "import"))
+    import_user_code(typed.options.get("import", ()))
+    if typed.places:
+        run = Run.open(Path(typed.places[0]))
+        resolved = run.resolved
+    else:
+        names = typed.options.get("config", "td3"), typed.options.get("env-config", "pendulum")
+        resolved = resolve(layers_for(*names, typed.settings))
+    for key, value in sorted(plain(resolved.values).items()):
+        print(f"{key:<34} {value!s:<28} {resolved.origin.get(key, '')}")
+    if typed.places:
+        _show_progress(run)
+    return 0
+
+
+def _show_progress(run: Any) -> None:
+    from twofold.core import files
+
+    print()
+    for key, value in files.read_json(run.folder / "provenance.json").items():
+        print(f"{key:<34} {value}")
+    steps = run.checkpoints.steps()
+    print(f"{'checkpoints at steps':<34} {steps or 'none yet'}")
+    for record in run.evaluations.read()[-5:]:
+        mean = record["return"]["mean"]
+        print(
+            f"step {record['step']:<10} {record['world']:<18} return {mean:.2f} ± {record['return']['std']:.2f}"
+        )
+    if (run.folder / "test.json").exists():
+        scores = {k: v for k, v in files.read_json(run.folder / "test.json").items() if k != "seeds"}
+        _print_scores(scores, "test")
+
+
+def _list(argv: list[str]) -> int:
+    from twofold.core.config import CONF, config_names
+    from twofold.core.registry import learners, networks, worlds
+
+    for title, registry in (("worlds", worlds), ("learners", learners), ("networks", networks)):
+        print(title)
+        for name in registry.names():
+            print(f"  {name:<22} {registry.get(name).doc}")
+    for title, kind in (("--env-config", "envs"), ("--config", "algs")):
+        print(title)
+        for name in config_names(kind):
+            first = (CONF / kind / f"{name}.yaml").read_text().splitlines()[0]
+            print(f"  {name:<22} {first[2:] if first.startswith('# ') else ''}")
+    return 0
+
+
+def _plot(argv: list[str]) -> int:
+    from twofold.core.errors import UserError
+    from twofold.core.plot import draw_curves
+
+    typed = parse(argv, ("out", "metric", "world", "mean"))
+    if not typed.places:
+        raise UserError("give at least one run directory")
+    folders = [Path(place) for place in typed.places]
+    out = Path(typed.options.get("out", folders[0] / "curve.png" if len(folders) == 1 else "curves.png"))
+    world, metric = typed.options.get("world"), typed.options.get("metric", "return")
+    print(f"curve      {draw_curves(folders, out, world=world, metric=metric, mean='mean' in typed.options)}")
+    return 0
+
+
+def _export(argv: list[str]) -> int:
+    from twofold.learners.export import export_onnx
+
+    typed = parse(argv, ("out", "import"))
+    policy = _policy(typed)
+    difference, path = export_onnx(policy, Path(typed.options.get("out", "policy.onnx")))
+    print(f"onnx       {path}   (largest difference to the policy on random observations: {difference:.1e})")
+    return 0
+
+
+def _demo(argv: list[str]) -> int:
+    from twofold.demo import demo
+
+    return demo()
+
+
+def _check(argv: list[str]) -> int:
+    from twofold import api
+
+    typed = parse(argv, ("env-config", "import"))
+    name = typed.options.get("env-config", "gym")
+    problems = api.check_env(name, imports=typed.options.get("import", ()), **typed.settings)
+    for problem in problems:
+        print(f"wrong: {problem}")
+    if not problems:
+        print("the world keeps the contract: shapes, finite values, seeded episodes, exact resume")
+    return 1 if problems else 0

@@ -1,0 +1,113 @@
+"""Any Gymnasium environment with continuous actions as a world."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from twofold.core.config import nearest
+from twofold.core.errors import ConfigError, MissingPackage, WorldError
+from twofold.core.policy_file import rescale
+from twofold.core.registry import worlds
+from twofold.core.rows import EnvRows
+from twofold.core.world import Where, make_rows
+
+
+@dataclass(frozen=True)
+class GymConfig:
+    id: str = "Pendulum-v1"  # a Gymnasium environment with a Box action space
+    kwargs: dict[str, Any] = field(default_factory=dict)  # arguments of gymnasium.make
+    fresh: bool = False  # a new instance for every episode, where state survives reset (Box2D)
+    fall_penalty: float | None = None  # training only: replaces a reward of -100 at a fall (BipedalWalker)
+
+    def __post_init__(self) -> None:
+        if ":" in self.id:
+            raise ConfigError(
+                f"env_args.id={self.id}: name the module that registers it with --import=MODULE, and the id alone here"
+            )
+
+
+class UnitActions(gym.ActionWrapper[Any, Any, Any]):
+    """Actions in [-1, 1] per dimension, whatever the environment's own bounds are."""
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        super().__init__(env)
+        space = env.action_space
+        if not isinstance(space, gym.spaces.Box):
+            raise WorldError(
+                f"{_name(env)} has the action space {space}; TD3 needs continuous actions (Box). "
+                "Discrete actions: choose another environment, or its continuous form if it has one"
+            )
+        if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
+            raise WorldError(
+                f"{_name(env)} has actions without finite bounds {space}: wrap it with bounds first"
+            )
+        self.low, self.high = space.low.astype(np.float32), space.high.astype(np.float32)
+        self.action_space = gym.spaces.Box(-1.0, 1.0, space.shape, np.float32)
+
+    def action(self, action: Any) -> Any:
+        return rescale(np.clip(action, -1, 1), self.low, self.high)
+
+
+class SoftFall(gym.RewardWrapper[Any, Any]):
+    """A fall's -100 drowns every other signal while learning; evaluation keeps the true reward."""
+
+    def __init__(self, env: gym.Env[Any, Any], penalty: float) -> None:
+        super().__init__(env)
+        self.penalty = penalty
+
+    def reward(self, reward: Any) -> float:
+        return self.penalty if float(reward) <= -100 else float(reward)
+
+
+def _name(env: gym.Env[Any, Any]) -> str:
+    return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+
+
+def make_env(cfg: GymConfig, purpose: str, render_mode: str | None = None) -> UnitActions:
+    """One environment with actions in [-1, 1] and a flat observation."""
+    kwargs = dict(cfg.kwargs) | ({"render_mode": render_mode} if render_mode else {})
+    env = _made(cfg.id, kwargs)
+    if isinstance(env.observation_space, gym.spaces.Box) and len(env.observation_space.shape) != 1:
+        env = gym.wrappers.FlattenObservation(env)
+    if cfg.fall_penalty is not None and purpose == "train":
+        env = SoftFall(env, cfg.fall_penalty)
+    return UnitActions(env)
+
+
+def _made(name: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
+    """gymnasium.make with errors that say what to do."""
+    if "DISPLAY" not in os.environ:
+        os.environ.setdefault("MUJOCO_GL", "egl")  # headless machines have no window system to render with
+    try:
+        return gym.make(name, disable_env_checker=True, **kwargs)
+    except gym.error.DependencyNotInstalled as error:
+        raise MissingPackage(
+            str(error).split("`")[1] if "`" in str(error) else "gymnasium", "all", name
+        ) from None
+    except (gym.error.UnregisteredEnv, gym.error.DeprecatedEnv) as error:
+        hint = nearest(name, gym.registry)
+        did = f"; did you mean '{hint}'?" if hint else ""
+        raise WorldError(f"no Gymnasium environment '{name}'{did} ({str(error).splitlines()[0]})") from None
+    except TypeError as error:
+        raise WorldError(f"{name} does not take env_args.kwargs={kwargs}: {error}") from None
+
+
+def view(cfg: GymConfig, mode: str) -> EnvRows:
+    """One row that shows itself: mode 'rgb_array' or 'human'."""
+    return EnvRows(partial(make_env, cfg, "eval", mode), 1, fresh=cfg.fresh)
+
+
+@worlds.register("control/gym", config=GymConfig, view=view)
+def gym_world(cfg: GymConfig, *, rows: int, purpose: str, where: Where | None = None) -> Any:
+    """Any Gymnasium environment with continuous actions, by id."""
+    env = make_env(cfg, purpose)
+    world = make_rows(partial(make_env, cfg, purpose), rows, fresh=cfg.fresh, where=where)
+    world.action_bounds = (env.low, env.high)
+    env.close()
+    return world

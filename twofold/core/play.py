@@ -1,0 +1,61 @@
+"""Watching a policy: a video file, or a window."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .errors import UserError
+from .protocols import Policy
+from .registry import worlds
+
+
+def viewed_world(config: Any, mode: str) -> Any:
+    """One row of the world that can show itself."""
+    viewer = worlds.get(config.env).about.get("view")
+    if viewer is None:
+        raise UserError(f"the world '{config.env}' has no pictures to show")
+    return viewer(config.env_args, mode)
+
+
+def play(
+    world: Any, policy: Policy, seed: int, *, frames: bool, limit: int = 5000
+) -> tuple[list[Any], float]:
+    """One episode: its frames (if asked for) and its return."""
+    row = np.ones(1, bool)
+    obs, _ = world.reset(seed=[seed], options={"reset_mask": row})
+    policy.reset(row)
+    shown = [world.render()[0]] if frames else []
+    total = 0.0
+    for _ in range(limit):
+        obs, reward, terminated, truncated, _ = world.step(policy.act(obs))
+        total += float(reward[0])
+        if frames:
+            shown.append(world.render()[0])
+        if terminated[0] or truncated[0]:
+            break
+    return shown, total
+
+
+def write_video(frames: list[Any], path: Path, fps: int) -> Path:
+    """An mp4 that every player opens."""
+    import imageio_ffmpeg
+
+    height, width = frames[0].shape[:2]
+    even = (slice(0, height - height % 2), slice(0, width - width % 2))  # the codec needs even sizes
+    size = (even[1].stop, even[0].stop)
+    writer = imageio_ffmpeg.write_frames(str(path), size, fps=fps, macro_block_size=2, quality=7)
+    writer.send(None)
+    for frame in frames:
+        writer.send(np.ascontiguousarray(frame[even]))
+    writer.close()
+    return path
+
+
+def side_by_side(left: list[Any], right: list[Any]) -> list[Any]:
+    """Two episodes next to each other; the shorter one waits on its last frame."""
+    length = max(len(left), len(right))
+    padded = [frames + [frames[-1]] * (length - len(frames)) for frames in (left, right)]
+    return [np.concatenate(pair, axis=1) for pair in zip(*padded, strict=True)]

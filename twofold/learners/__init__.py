@@ -1,0 +1,5 @@
+"""Learners that serve every domain."""
+
+from . import td3
+
+__all__ = ["td3"]

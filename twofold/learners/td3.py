@@ -1,0 +1,346 @@
+"""TD3 (Fujimoto, van Hoof, Meger 2018): twin critics, delayed policy updates, smoothed targets."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from twofold.core import tree
+from twofold.core.errors import ConfigError
+from twofold.core.experience import Array, Obs, Transition
+from twofold.core.protocols import Metrics, State
+from twofold.core.registry import learners
+from twofold.core.schedules import Schedule
+from twofold.core.seeding import Generators
+from twofold.core.writers import TransitionWriter
+from twofold.nets.acting import NumpyActor
+from twofold.nets.flat import Adam, Flat
+from twofold.nets.fused import FusedTD3, supports
+from twofold.nets.mlp import MLP
+from twofold.nets.normaliser import Normaliser
+from twofold.nets.target import copy_of, track
+
+
+@dataclass(frozen=True)
+class TD3Config:
+    actor_lr: float = field(default=3e-4, metadata={"aliases": ("pi_lr",)})
+    critic_lr: float = field(default=3e-4, metadata={"aliases": ("q_lr",)})
+    gamma: float = field(default=0.99, metadata={"aliases": ("discount",)})
+    tau: float = 0.005  # share of the online weights mixed into the targets, each time the policy is updated
+    policy_noise: float = field(
+        default=0.2, metadata={"aliases": ("target_noise",)}
+    )  # smooths target actions
+    noise_clip: float = 0.5
+    policy_delay: int = field(default=2, metadata={"aliases": ("policy_freq", "update_actor_freq")})
+    twin: bool = True  # False: the target uses the first critic alone (DDPG)
+    n_step: int = 1
+    expl_noise: float = field(default=0.1, metadata={"aliases": ("exploration_noise", "explore_eps")})
+    expl_noise_schedule: Literal["constant", "linear", "exponential"] = "constant"
+    expl_noise_floor: float = 0.05  # where a linear or exponential schedule ends
+    expl_noise_over: int = 1_000_000  # steps or episodes until the floor
+    expl_noise_per: Literal["step", "episode"] = "step"
+    huber: float | None = None  # Huber loss with this threshold in place of the squared error
+    grad_clip: float | None = None  # largest global norm of a network's gradient
+    weight_decay: float = 0.0  # decoupled, both networks
+    reward_scale: float = 1.0  # inside the learner only; reported returns are raw
+    normalise_obs: bool = field(default=False, metadata={"aliases": ("normalize_obs",)})
+    engine: Literal["auto", "fused", "autograd"] = "auto"
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.gamma <= 1 and 0 < self.tau <= 1):
+            raise ConfigError(
+                f"learner.gamma must be in [0, 1] and learner.tau in (0, 1], got {self.gamma} and {self.tau}"
+            )
+        for name in ("actor_lr", "critic_lr", "policy_delay", "n_step", "reward_scale", "expl_noise_over"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"learner.{name} must be above 0, got {getattr(self, name)}")
+        for name in ("policy_noise", "noise_clip", "expl_noise", "expl_noise_floor", "weight_decay"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"learner.{name} must not be negative, got {getattr(self, name)}")
+        if (self.huber is not None and self.huber <= 0) or (
+            self.grad_clip is not None and self.grad_clip <= 0
+        ):
+            raise ConfigError("learner.huber and learner.grad_clip must be above 0, or null for none")
+
+
+@learners.register("td3", config=TD3Config)
+class TD3:
+    """Twin delayed deep deterministic policy gradient; with `twin`, `policy_delay`, `policy_noise` off, DDPG."""
+
+    def __init__(
+        self, cfg: TD3Config, *, networks: Any, observation_space: Any, action_space: Any, rngs: Generators
+    ) -> None:
+        self.cfg, self.observation_space, self.action_space = cfg, observation_space, action_space
+        self.rng = rngs["smoothing"]
+        self.updates = 0
+        self.actor, self.critic = Flat(networks.actor()), Flat(networks.critic())
+        self.target_actor = Flat(copy_of(self.actor.module))
+        self.target_critic = Flat(copy_of(self.critic.module))
+        self.actor_optimiser = Adam(self.actor, cfg.actor_lr, weight_decay=cfg.weight_decay)
+        self.critic_optimiser = Adam(self.critic, cfg.critic_lr, weight_decay=cfg.weight_decay)
+        self.normaliser = self._normaliser() if cfg.normalise_obs else None
+        self.engine: FusedTD3 | Autograd = self._engine()
+        self.critic_loss = self.actor_loss = torch.zeros(())
+        self._metrics: Metrics | None = None  # of the last update before a resume
+
+    # ---- the algorithm ----
+
+    def update(self, batch: Transition) -> None:
+        """One update of the critics, and every `policy_delay` of them one of the policy and the targets."""
+        self.updates += 1
+        self._metrics = None
+        obs, next_obs, action, reward, discount, terminated = self._tensors(batch)
+        target = self.engine.target(next_obs, reward, discount, terminated, self._smoothing(action))
+        self.critic_loss = self.engine.critic_gradients(obs, action, target, huber=self.cfg.huber)
+        self._descend(self.critic, self.critic_optimiser)
+        if self.updates % self.cfg.policy_delay == 0:
+            self.actor_loss = self.engine.actor_gradients(obs)
+            self._descend(self.actor, self.actor_optimiser)
+            track(self.target_critic, self.critic, self.cfg.tau)
+            track(self.target_actor, self.actor, self.cfg.tau)
+
+    def _smoothing(self, action: Tensor) -> Tensor | None:
+        """Clipped noise for the target action: similar actions should have similar values."""
+        if self.cfg.policy_noise == 0:
+            return None
+        noise = self.rng.standard_normal(action.shape, dtype=np.float32) * np.float32(self.cfg.policy_noise)
+        return torch.from_numpy(noise.clip(-self.cfg.noise_clip, self.cfg.noise_clip))
+
+    def _descend(self, flat: Flat, optimiser: Adam) -> None:
+        if self.cfg.grad_clip is not None:
+            flat.clip_(self.cfg.grad_clip)
+        optimiser.step()
+
+    def _tensors(self, batch: Transition) -> tuple[Any, Any, Tensor, Tensor, Tensor, Tensor]:
+        """The batch as tensors on the same memory, normalised and scaled as the settings say."""
+        obs, next_obs = tree.map(torch.from_numpy, batch.obs), tree.map(torch.from_numpy, batch.next_obs)
+        if self.normaliser is not None:
+            obs, next_obs = self.normaliser.tensor(obs), self.normaliser.tensor(next_obs)
+        reward = torch.from_numpy(batch.reward)
+        if self.cfg.reward_scale != 1:
+            reward = reward * self.cfg.reward_scale
+        rest = (torch.from_numpy(x) for x in (batch.action, batch.discount, batch.terminated))
+        action, discount, terminated = rest
+        return obs, next_obs, action, reward, discount, terminated
+
+    def _engine(self) -> FusedTD3 | Autograd:
+        """Hand-derived gradients where both networks are plain MLPs, autograd for everything else."""
+        fits = supports(self.actor.module, self.critic.module) and self.cfg.twin
+        if self.cfg.engine == "fused" and not fits:
+            raise ConfigError("learner.engine=fused needs plain MLPs and twin critics; use engine=auto")
+        parts = (self.actor, self.critic, self.target_actor, self.target_critic)
+        if not fits or self.cfg.engine == "autograd":
+            return Autograd(*parts, twin=self.cfg.twin)
+        # The engine has threads of its own, one for each share of the batch: torch must not split products too.
+        workers = torch.get_num_threads()
+        torch.set_num_threads(1)
+        return FusedTD3(*parts, batch_size=256, workers=workers)
+
+    def _normaliser(self) -> Normaliser:
+        if len(getattr(self.observation_space, "shape", None) or ()) != 1:
+            raise ConfigError("learner.normalise_obs needs observations that are a vector")
+        return Normaliser(self.observation_space.shape[0])
+
+    # ---- what the trainer asks for ----
+
+    def policy(self, *, explore: bool, rows: int, rng: np.random.Generator) -> TD3Policy:
+        return TD3Policy(self, explore=explore, rows=rows, rng=rng)
+
+    def writer(self, rows: int) -> TransitionWriter:
+        cfg = self.cfg
+        return TransitionWriter(
+            rows, self.observation_space, self.action_space, n_step=cfg.n_step, gamma=cfg.gamma
+        )
+
+    def td_error(self) -> Array:
+        """Largest error of the two critics for each item of the last batch, for prioritised replay."""
+        return self.engine.errors().abs().amax(dim=0).numpy()  # type: ignore[no-any-return]
+
+    def metrics(self) -> Metrics:
+        if self._metrics is not None:
+            return self._metrics
+        values = self.engine.values
+        return {
+            "critic/loss": float(self.critic_loss),
+            "critic/q_mean": float(values[0].mean()),
+            "critic/q_max": float(values[0].max()),
+            "actor/loss": float(self.actor_loss),
+        }
+
+    def first_bad(self) -> str | None:
+        """One sum over each gradient keeps every NaN and infinity in it."""
+        total = self.critic_loss + self.actor_loss + self.critic.grads.sum() + self.actor.grads.sum()
+        if math.isfinite(float(total)):
+            return None
+        named = {"critic loss": self.critic_loss, "actor loss": self.actor_loss}
+        for name, flat in (("critic", self.critic), ("actor", self.actor)):
+            named |= {f"gradient of {name}.{n}": p.grad for n, p in flat.module.named_parameters()}
+        return next((name for name, value in named.items() if not torch.isfinite(value).all()), "a gradient")
+
+    def state_dict(self) -> State:
+        parts = {name: getattr(self, name).module.state_dict() for name in _NETWORKS}
+        parts |= {name: getattr(self, name).state_dict() for name in ("actor_optimiser", "critic_optimiser")}
+        normaliser = None if self.normaliser is None else self.normaliser.state_dict()
+        smoothing = self.rng.bit_generator.state
+        parts |= {"updates": self.updates, "normaliser": normaliser, "smoothing": smoothing}
+        return parts | {"metrics": self.metrics() if self.updates else {}}
+
+    def load_state_dict(self, state: State) -> None:
+        for name in _NETWORKS:
+            load_module(getattr(self, name).module, state[name], name)
+        for name in ("actor_optimiser", "critic_optimiser"):
+            getattr(self, name).load_state_dict(tree.map(_tensor, state[name]))
+        if self.normaliser is not None:
+            self.normaliser.load_state_dict(state["normaliser"])
+        self.rng.bit_generator.state = state["smoothing"]
+        self.updates = int(state["updates"])
+        self._metrics = state["metrics"]
+
+    def policy_state(self) -> State:
+        normaliser = None if self.normaliser is None else self.normaliser.state_dict()
+        return {"actor": self.actor.module.state_dict(), "normaliser": normaliser}
+
+    def load_policy_state(self, state: State) -> None:
+        load_module(self.actor.module, state["actor"], "actor")
+        if self.normaliser is not None:
+            self.normaliser.load_state_dict(state["normaliser"])
+
+
+_NETWORKS = ("actor", "critic", "target_actor", "target_critic")
+
+
+def _tensor(value: Any) -> Any:
+    return torch.from_numpy(np.array(value)) if isinstance(value, np.ndarray) else value
+
+
+def load_module(module: nn.Module, state: State, name: str) -> None:
+    """Copy saved arrays into a module; another shape is the user's mistake and is named."""
+    wanted = {k: tuple(v.shape) for k, v in module.state_dict().items()}
+    given = {k: tuple(v.shape) for k, v in state.items()}
+    for key in wanted.keys() | given.keys():
+        if wanted.get(key) != given.get(key):
+            raise ConfigError(
+                f"{name}.{key} is {given.get(key)} in the file and {wanted.get(key)} here: the policy was trained "
+                "for another world or other networks"
+            )
+    module.load_state_dict({key: _tensor(value) for key, value in state.items()})
+
+
+class Autograd:
+    """Targets and gradients by torch's autograd, for any actor and critic."""
+
+    def __init__(
+        self, actor: Flat, critic: Flat, target_actor: Flat, target_critic: Flat, *, twin: bool = True
+    ) -> None:
+        self.actor, self.critic, self.twin = actor, critic, twin
+        self.target_actor, self.target_critic = target_actor.module, target_critic.module
+        self.values = torch.zeros(2, 0)
+        self._target = torch.zeros(0)
+
+    @torch.no_grad()
+    def target(
+        self, next_obs: Any, reward: Tensor, discount: Tensor, terminated: Tensor, noise: Tensor | None
+    ) -> Tensor:
+        """r + gamma^n (1 - terminated) min Q'(s', smoothed action)."""
+        action = self.target_actor(next_obs)
+        if noise is not None:
+            action = (action + noise).clamp(-1, 1)
+        values = self.target_critic(next_obs, action)
+        pessimistic = values.amin(dim=0) if self.twin else values[0]
+        return reward + discount * (1 - terminated) * pessimistic  # type: ignore[no-any-return]
+
+    def critic_gradients(
+        self,
+        obs: Any,
+        action: Tensor,
+        target: Tensor,
+        *,
+        huber: float | None = None,
+        weights: Tensor | None = None,
+    ) -> Tensor:
+        """Fill `critic.grads`; the loss is the sum over both critics of the mean error."""
+        self.critic.zero_grad()
+        values = self.critic.module(obs, action)
+        goal = target.expand_as(values)
+        if huber is None:
+            error = functional.mse_loss(values, goal, reduction="none")
+        else:
+            error = functional.huber_loss(values, goal, reduction="none", delta=huber)
+        loss = (error if weights is None else error * weights).mean(dim=1).sum()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.values, self._target = values.detach(), target
+        return loss.detach()
+
+    def actor_gradients(self, obs: Any) -> Tensor:
+        """Fill `actor.grads` with those of -mean Q1(s, actor(s)), at the actor's own fresh action."""
+        self.actor.zero_grad()
+        self.critic.module.requires_grad_(False)
+        action = self.actor.module(obs)
+        critic = self.critic.module
+        first = critic.first(obs, action) if hasattr(critic, "first") else critic(obs, action)[0]
+        loss = -first.mean()
+        loss.backward()
+        self.critic.module.requires_grad_(True)
+        return loss.detach()  # type: ignore[no-any-return]
+
+    def errors(self) -> Tensor:
+        """TD errors [2, B] of the last batch."""
+        return self.values - self._target
+
+
+class TD3Policy:
+    """Acts with the learner's actor; with `explore`, adds Gaussian noise in the normalised action space."""
+
+    def __init__(self, learner: TD3, *, explore: bool, rows: int, rng: np.random.Generator) -> None:
+        cfg = learner.cfg
+        self.learner, self.explore, self.rows, self.rng = learner, explore, rows, rng
+        self.steps = self.episodes = 0
+        self.sigma = Schedule(
+            cfg.expl_noise_schedule, cfg.expl_noise, cfg.expl_noise_floor, cfg.expl_noise_over
+        )
+        module = learner.actor.module
+        self._act = NumpyActor(module).act if type(module) is MLP else self._by_torch
+
+    def reset(self, rows: Array) -> None:
+        self.episodes += int(rows.sum())
+
+    def act(self, obs: Obs) -> Array:
+        """Actions [N, a] in [-1, 1]."""
+        action = self._act(self._seen(obs))
+        if not self.explore:
+            return action
+        progress = self.steps if self.learner.cfg.expl_noise_per == "step" else self.episodes
+        noise = self.rng.standard_normal(action.shape, dtype=np.float32)
+        self.steps += len(action)
+        return (action + np.float32(self.sigma(progress)) * noise).clip(-1, 1)
+
+    def random(self, obs: Obs) -> Array:
+        """Uniform actions, for the warm-up."""
+        self._seen(obs)
+        shape = (len(tree.leaves(obs)[0]), *self.learner.action_space.shape)
+        return self.rng.uniform(-1, 1, shape).astype(np.float32)
+
+    def _seen(self, obs: Obs) -> Obs:
+        """The observation as the networks see it; while exploring, the normaliser learns from it."""
+        normaliser = self.learner.normaliser
+        if normaliser is None:
+            return obs
+        if self.explore:
+            normaliser.observe(obs)
+        return normaliser(obs)
+
+    @torch.no_grad()
+    def _by_torch(self, obs: Obs) -> Array:
+        return self.learner.actor.module(tree.map(torch.from_numpy, obs)).numpy()  # type: ignore[no-any-return]
+
+    def state_dict(self) -> State:
+        return {"steps": self.steps, "episodes": self.episodes}
+
+    def load_state_dict(self, state: State) -> None:
+        self.steps, self.episodes = int(state["steps"]), int(state["episodes"])
