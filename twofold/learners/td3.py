@@ -49,6 +49,8 @@ class TD3Config:
     grad_clip: float | None = None  # largest global norm of a network's gradient
     weight_decay: float = 0.0  # decoupled, both networks
     reward_scale: float = 1.0  # inside the learner only; reported returns are raw
+    lr_end: float = 1.0  # share of both learning rates that is left after `lr_over` updates, linearly
+    lr_over: int = 1_000_000
     normalise_obs: bool = field(default=False, metadata={"aliases": ("normalize_obs",)})
     engine: Literal["auto", "fused", "autograd"] = "auto"
 
@@ -57,7 +59,7 @@ class TD3Config:
             raise ConfigError(
                 f"learner.gamma must be in [0, 1] and learner.tau in (0, 1], got {self.gamma} and {self.tau}"
             )
-        for name in ("actor_lr", "critic_lr", "policy_delay", "n_step", "reward_scale", "expl_noise_over"):
+        for name in ("actor_lr", "critic_lr", "policy_delay", "n_step", "reward_scale", "expl_noise_over", "lr_over"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"learner.{name} must be above 0, got {getattr(self, name)}")
         for name in ("policy_noise", "noise_clip", "expl_noise", "expl_noise_floor", "weight_decay"):
@@ -79,6 +81,8 @@ class TD3:
         self.cfg, self.observation_space, self.action_space = cfg, observation_space, action_space
         self.rng = rngs["smoothing"]
         self.updates = 0
+        # Worlds with few valid actions bring a chooser: from the actor's free action to the one that is taken.
+        self.chooser = getattr(networks, "chooser", None)
         self.actor, self.critic = Flat(networks.actor()), Flat(networks.critic())
         self.target_actor = Flat(copy_of(self.actor.module))
         self.target_critic = Flat(copy_of(self.critic.module))
@@ -104,6 +108,12 @@ class TD3:
             self._descend(self.actor, self.actor_optimiser)
             track(self.target_critic, self.critic, self.cfg.tau)
             track(self.target_actor, self.actor, self.cfg.tau)
+
+    def _decay(self) -> None:
+        """Both learning rates for this update."""
+        if self.cfg.lr_end != 1:
+            left = 1 - (1 - self.cfg.lr_end) * min(self.updates / self.cfg.lr_over, 1)
+            self.actor_optimiser.lr, self.critic_optimiser.lr = self.cfg.actor_lr * left, self.cfg.critic_lr * left
 
     def _smoothing(self, action: Tensor) -> Tensor | None:
         """Clipped noise for the target action: similar actions should have similar values."""
@@ -131,12 +141,12 @@ class TD3:
 
     def _engine(self) -> FusedTD3 | Autograd:
         """Hand-derived gradients where both networks are plain MLPs, autograd for everything else."""
-        fits = supports(self.actor.module, self.critic.module) and self.cfg.twin
+        fits = supports(self.actor.module, self.critic.module) and self.cfg.twin and self.chooser is None
         if self.cfg.engine == "fused" and not fits:
             raise ConfigError("learner.engine=fused needs plain MLPs and twin critics; use engine=auto")
         parts = (self.actor, self.critic, self.target_actor, self.target_critic)
         if not fits or self.cfg.engine == "autograd":
-            return Autograd(*parts, twin=self.cfg.twin)
+            return Autograd(*parts, twin=self.cfg.twin, chooser=self.chooser)
         # The engine has threads of its own, one for each share of the batch: torch must not split products too.
         workers = torch.get_num_threads()
         torch.set_num_threads(1)
@@ -204,12 +214,18 @@ class TD3:
 
     def policy_state(self) -> State:
         normaliser = None if self.normaliser is None else self.normaliser.state_dict()
-        return {"actor": self.actor.module.state_dict(), "normaliser": normaliser}
+        state = {"actor": self.actor.module.state_dict(), "normaliser": normaliser}
+        if self.chooser is not None:  # it asks the critic
+            state |= {"critic": self.critic.module.state_dict(), "chooser": self.chooser.state_dict()}
+        return state
 
     def load_policy_state(self, state: State) -> None:
         load_module(self.actor.module, state["actor"], "actor")
         if self.normaliser is not None:
             self.normaliser.load_state_dict(state["normaliser"])
+        if self.chooser is not None:
+            load_module(self.critic.module, state["critic"], "critic")
+            self.chooser.load_state_dict(state["chooser"])
 
 
 _NETWORKS = ("actor", "critic", "target_actor", "target_critic")
@@ -236,9 +252,10 @@ class Autograd:
     """Targets and gradients by torch's autograd, for any actor and critic."""
 
     def __init__(
-        self, actor: Flat, critic: Flat, target_actor: Flat, target_critic: Flat, *, twin: bool = True
-    ) -> None:
-        self.actor, self.critic, self.twin = actor, critic, twin
+        self, actor: Flat, critic: Flat, target_actor: Flat, target_critic: Flat, *, twin: bool = True,
+        chooser: Any = None,
+    ) -> None:  # fmt: skip
+        self.actor, self.critic, self.twin, self.chooser = actor, critic, twin, chooser
         self.target_actor, self.target_critic = target_actor.module, target_critic.module
         self.values = torch.zeros(2, 0)
         self._target = torch.zeros(0)
@@ -251,6 +268,8 @@ class Autograd:
         action = self.target_actor(next_obs)
         if noise is not None:
             action = (action + noise).clamp(-1, 1)
+        if self.chooser is not None:
+            action = self.chooser.choose(next_obs, action, self.target_critic)
         values = self.target_critic(next_obs, action)
         pessimistic = values.amin(dim=0) if self.twin else values[0]
         return reward + discount * (1 - terminated) * pessimistic  # type: ignore[no-any-return]
@@ -313,16 +332,24 @@ class TD3Policy:
     def act(self, obs: Obs) -> Array:
         """Actions [N, a] in [-1, 1]."""
         action = self._act(self._seen(obs))
-        if not self.explore:
-            return action
-        progress = self.steps if self.learner.cfg.expl_noise_per == "step" else self.episodes
-        noise = self.rng.standard_normal(action.shape, dtype=np.float32)
-        self.steps += len(action)
-        return (action + np.float32(self.sigma(progress)) * noise).clip(-1, 1)
+        if self.explore:
+            progress = self.steps if self.learner.cfg.expl_noise_per == "step" else self.episodes
+            noise = self.rng.standard_normal(action.shape, dtype=np.float32)
+            self.steps += len(action)
+            action = (action + np.float32(self.sigma(progress)) * noise).clip(-1, 1)
+        return action if self.learner.chooser is None else self._chosen(obs, action)
+
+    def _chosen(self, obs: Obs, action: Array) -> Array:
+        """The valid action that the chooser makes of a free one."""
+        chooser, seen = self.learner.chooser, tree.map(torch.from_numpy, obs)
+        action = chooser.choose(seen, torch.from_numpy(action), self.learner.critic.module).numpy()
+        return chooser.explore(obs, action, self.rng) if self.explore else action  # type: ignore[no-any-return]
 
     def random(self, obs: Obs) -> Array:
         """Uniform actions, for the warm-up."""
         self._seen(obs)
+        if self.learner.chooser is not None:
+            return self.learner.chooser.random(obs, self.rng)  # type: ignore[no-any-return]
         shape = (len(tree.leaves(obs)[0]), *self.learner.action_space.shape)
         return self.rng.uniform(-1, 1, shape).astype(np.float32)
 

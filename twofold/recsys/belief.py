@@ -28,7 +28,9 @@ class Belief:
         if not self.width:
             return
         direction = self.catalogue.belief_factors[items]
-        surprise = ratings - self.catalogue.expected(users, items) - np.einsum("nb,nb->n", direction, self.mean)
+        surprise = (
+            ratings - self.catalogue.expected(users, items) - np.einsum("nb,nb->n", direction, self.mean)
+        )
         carried = np.matmul(self.covariance, direction[:, :, None])[:, :, 0]
         gain = carried / (np.einsum("nb,nb->n", direction, carried) + self.noise)[:, None]
         gain[(history == items[:, None]).any(axis=1)] = 0.0

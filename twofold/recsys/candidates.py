@@ -42,7 +42,9 @@ class Candidates(nn.Module):
         """Dot products with the window's items [B, k, WINDOW]."""
         return torch.einsum("bkd,bwd->bkw", vectors[items], vectors[window]) * there.unsqueeze(1)
 
-    def _memory(self, obs: dict[str, Tensor], items: Tensor, window: Tensor, there: Tensor, expected: Tensor) -> Tensor:
+    def _memory(
+        self, obs: dict[str, Tensor], items: Tensor, window: Tensor, there: Tensor, expected: Tensor
+    ) -> Tensor:
         """Was it shown, how long ago, what did it get, and with how many window items is it untried?"""
         history = obs["items"].long()
         turns = torch.arange(history.shape[1])

@@ -53,7 +53,9 @@ def _factors(mean: Matrix | Factors, rank: int, rng: np.random.Generator) -> tup
     if isinstance(mean, Factors):
         user, item = mean.user, mean.item
         if user.shape[1] > rank:
-            raise ValueError(f"the user model has {user.shape[1]} factors, networks.rank must be at least that")
+            raise ValueError(
+                f"the user model has {user.shape[1]} factors, networks.rank must be at least that"
+            )
         return (np.pad(table, ((0, 0), (0, rank - table.shape[1]))) for table in (user, item))  # type: ignore[return-value]
     values = mean.values.astype(np.float64)
     level, bias = values.mean(axis=1), values.mean(axis=0) - values.mean()

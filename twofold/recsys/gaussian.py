@@ -42,8 +42,10 @@ class Kernel:
     def among(self, users: Tensor, items: Tensor) -> Tensor:
         """The kernel between logged pairs [n, n]."""
         total = torch.zeros(len(users), len(users), dtype=torch.float64)
-        for weight, (user, item) in zip(self.log_variance.exp(), self.parts, strict=True):
-            total = total + weight * user[users][:, users] * item[items][:, items]
+        for start in range(0, len(users), 512):  # in slices: whole temporaries would be gigabytes
+            some = slice(start, start + 512)
+            for weight, (user, item) in zip(self.log_variance.exp(), self.parts, strict=True):
+                total[some] += weight * user[users[some]][:, users] * item[items[some]][:, items]
         return total
 
     def spread(self, table: Tensor) -> Tensor:
@@ -95,7 +97,9 @@ def _bases(count: int, features: Features | None) -> dict[str, Tensor]:
     return bases
 
 
-def _tune(kernel: Kernel, log: Ratings, offset: float, cfg: GaussianConfig, rng: np.random.Generator) -> Kernel:
+def _tune(
+    kernel: Kernel, log: Ratings, offset: float, cfg: GaussianConfig, rng: np.random.Generator
+) -> Kernel:
     """The variances that make the logged ratings of some whole users most likely."""
     chosen, users = np.zeros(0, np.int64), iter(rng.permutation(len(log.user_names)))
     while len(chosen) < min(cfg.tune_ratings, len(log)):
@@ -103,23 +107,35 @@ def _tune(kernel: Kernel, log: Ratings, offset: float, cfg: GaussianConfig, rng:
     some = log.take(chosen[: cfg.tune_ratings])
     pairs = torch.from_numpy(some.users).long(), torch.from_numpy(some.items).long()
     target = torch.from_numpy(some.values).double() - offset
-    blocks = torch.stack([user[pairs[0]][:, pairs[0]] * item[pairs[1]][:, pairs[1]] for user, item in kernel.parts])
-    variance, noise = kernel.log_variance.clone().requires_grad_(), kernel.log_noise.clone().requires_grad_()
-    optimiser = torch.optim.Adam([variance, noise], lr=cfg.tune_lr)
+    blocks = torch.stack(
+        [user[pairs[0]][:, pairs[0]] * item[pairs[1]][:, pairs[1]] for user, item in kernel.parts]
+    ).float()
+    logs = torch.cat([kernel.log_variance, kernel.log_noise[None]]).requires_grad_()
+    optimiser = torch.optim.Adam([logs], lr=cfg.tune_lr)
     for _ in range(cfg.tune_steps):
-        covariance = torch.einsum("p,pij->ij", variance.exp(), blocks)
-        factor = torch.linalg.cholesky(covariance + (noise.exp() + 1e-6) * torch.eye(len(target)).double())
-        white = torch.linalg.solve_triangular(factor, target[:, None], upper=False)
-        # Minus the log marginal likelihood; a weak prior keeps unneeded parts from drifting to minus infinity.
-        loss = 0.5 * white.square().sum() + factor.diagonal().log().sum() + 0.01 * (variance + 3).square().sum()
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        logs.grad = _slope(logs.detach(), blocks, target.float())
         optimiser.step()
-    return Kernel(kernel.parts, variance.detach(), noise.detach())
+    return Kernel(kernel.parts, logs.detach()[:-1], logs.detach()[-1])
+
+
+def _slope(logs: Tensor, blocks: Tensor, target: Tensor) -> Tensor:
+    """Gradient of minus the log marginal likelihood by the log variances of the parts and of the noise."""
+    scales = logs.exp().float()
+    covariance = torch.einsum("p,pij->ij", scales[:-1], blocks)
+    covariance.diagonal().add_(scales[-1] + 1e-4)
+    inverse = torch.cholesky_inverse(torch.linalg.cholesky(covariance))
+    weights = inverse @ target
+    rest = inverse - torch.outer(weights, weights)
+    slope = 0.5 * scales * torch.cat([torch.einsum("ij,pij->p", rest, blocks), rest.trace()[None]])
+    # A weak prior keeps parts that are not needed from drifting to minus infinity.
+    prior = torch.cat([0.02 * (logs[:-1] + 3), torch.zeros(1)])
+    return slope.double() + prior
 
 
 @torch.no_grad()
-def _posterior(kernel: Kernel, log: Ratings, offset: float, samples: int, rng: np.random.Generator) -> Posterior:
+def _posterior(
+    kernel: Kernel, log: Ratings, offset: float, samples: int, rng: np.random.Generator
+) -> Posterior:
     """Mean and samples by Matheron's rule: a prior draw, corrected by what it misses of the log."""
     users, items = torch.from_numpy(log.users).long(), torch.from_numpy(log.items).long()
     target = torch.from_numpy(log.values).double() - offset

@@ -152,7 +152,9 @@ class Chooser:
 class ItemNetworks:
     """What TD3 asks a domain for: actor, critic, and the chooser between them."""
 
-    def __init__(self, cfg: ItemNetConfig, observation_space: Any, action_space: Any, generator: torch.Generator) -> None:
+    def __init__(
+        self, cfg: ItemNetConfig, observation_space: Any, action_space: Any, generator: torch.Generator
+    ) -> None:
         if "items" not in getattr(observation_space, "spaces", {}):
             raise ConfigError("the networks 'recsys/items' need a world of users (env: recsys/users)")
         self.cfg, self.generator = cfg, generator

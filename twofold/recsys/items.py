@@ -39,12 +39,16 @@ def _top(scores: Array, k: int) -> Array:
     """Columns of the k largest scores, best first; ties go to the smaller column."""
     if k == 1:
         return scores.argmax(axis=1)[:, None]
-    some = np.argpartition(-scores, k - 1, axis=1)[:, :k] if k < scores.shape[1] else np.argsort(-scores, axis=1)
+    some = (
+        np.argpartition(-scores, k - 1, axis=1)[:, :k] if k < scores.shape[1] else np.argsort(-scores, axis=1)
+    )
     order = np.argsort(-np.take_along_axis(scores, some, axis=1), axis=1, kind="stable")
     return np.take_along_axis(some, order, axis=1)
 
 
-def reachable(vectors: Array, low: float, high: float, rng: np.random.Generator, tries: int = 100_000) -> Array:
+def reachable(
+    vectors: Array, low: float, high: float, rng: np.random.Generator, tries: int = 100_000
+) -> Array:
     """Which items can win the arg-max for some action in the box [low, high]^d: bool [items].
 
     Each item's own direction is tried first, cut to the box; then random points of the box.

@@ -102,9 +102,7 @@ def _movielens_1m(folder: Path) -> Dataset:
 def _atomic(folder: Path) -> Dataset:
     path = _find(folder, "*.inter")
     train, report = table(_delimited(path, "\t"), path.name)
-    data = Dataset(
-        path.stem, train, float(train.values.min()), float(train.values.max()), report=report
-    )
+    data = Dataset(path.stem, train, float(train.values.min()), float(train.values.max()), report=report)
     item_path = path.with_suffix(".item")
     if not item_path.exists():
         return data
@@ -121,11 +119,15 @@ def _atomic(folder: Path) -> Dataset:
 
 def kuairec(folder: Path) -> Dataset:
     """KuaiRec: big_matrix.csv trains, the fully observed small_matrix.csv tests; reward is the watch ratio up to 5."""
-    train, report = _clipped(_delimited(_find(folder, "big_matrix.csv"), want="watch_ratio"), "big_matrix.csv")
+    train, report = _clipped(
+        _delimited(_find(folder, "big_matrix.csv"), want="watch_ratio"), "big_matrix.csv"
+    )
     test = _same_tables(_delimited(_find(folder, "small_matrix.csv"), want="watch_ratio"), "small_matrix.csv",
                         None, train)  # fmt: skip
     groups = {row[0]: json.loads(row[1]) for _, row in _body(_find(folder, "item_categories.csv"))}
-    data = Dataset("kuairec", train, 0.0, 5.0, test=replace(test, values=np.clip(test.values, 0, 5)), report=report)
+    data = Dataset(
+        "kuairec", train, 0.0, 5.0, test=replace(test, values=np.clip(test.values, 0, 5)), report=report
+    )
     return replace(data, categories=category_table([groups.get(name, []) for name in train.item_names]))
 
 
@@ -136,9 +138,13 @@ def kuairand(folder: Path) -> Dataset:
         raise UserError(f"no log_standard*.csv below '{folder}'")
     records = ((line, row) for path in logs for line, row in _delimited(path, want="is_click"))
     train, report = table(records, "log_standard*.csv", (0, 1))
-    test = _same_tables(_delimited(_find(folder, "log_random*.csv"), want="is_click"), "log_random", (0, 1), train)
+    test = _same_tables(
+        _delimited(_find(folder, "log_random*.csv"), want="is_click"), "log_random", (0, 1), train
+    )
     tags = _column(_find(folder, "video_features_basic*.csv"), "tag")
-    groups = [[int(tag) for tag in tags.get(name, "").split(",") if tag.isdecimal()] for name in train.item_names]
+    groups = [
+        [int(tag) for tag in tags.get(name, "").split(",") if tag.isdecimal()] for name in train.item_names
+    ]
     return Dataset("kuairand", train, 0.0, 1.0, test=test, categories=category_table(groups), report=report)
 
 
@@ -196,7 +202,9 @@ def _columns(header: list[str], source: str, want: str | None) -> list[int]:
     for choices in kinds:
         place = next((header.index(name) for name in choices if name in header), None)
         if place is None:
-            raise UserError(f"{source} has no column named {' or '.join(choices)}; it has {', '.join(header)}")
+            raise UserError(
+                f"{source} has no column named {' or '.join(choices)}; it has {', '.join(header)}"
+            )
         found.append(place)
     return found + [header.index(name) for name in TIME_COLUMNS if name in header][:1]
 
@@ -219,7 +227,9 @@ def _clipped(records: Records, source: str) -> tuple[Ratings, BadRows]:
     return replace(found, values=np.clip(found.values, 0, 5)), report
 
 
-def _same_tables(records: Records, source: str, bounds: tuple[float, float] | None, train: Ratings) -> Ratings:
+def _same_tables(
+    records: Records, source: str, bounds: tuple[float, float] | None, train: Ratings
+) -> Ratings:
     """A test log with the ids of the train log; pairs of unknown users or items are left out."""
     users, items = set(train.user_names), set(train.item_names)
     known = ((line, row) for line, row in records if len(row) > 1 and row[0] in users and row[1] in items)

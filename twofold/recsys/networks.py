@@ -23,16 +23,22 @@ class ItemNetConfig:
     num_filters: int = 16  # caser
     filter_sizes: tuple[int, ...] = (2, 3, 4)  # caser
     num_heads: int = 1  # sasrec
-    dropout_rate: float = 0.0  # sasrec, caser; drawn from the learner's generator would break exact resume: fixed 0
+    dropout_rate: float = (
+        0.0  # sasrec, caser; drawn from the learner's generator would break exact resume: fixed 0
+    )
     dilations: tuple[int, ...] = (1, 2, 1, 2, 1, 2)  # nextitnet
     hidden_sizes: tuple[int, ...] = (64, 64)
-    rerank: int = 10  # so many nearest items are re-ranked by the smaller critic; 1: the nearest item is shown
+    rerank: int = (
+        10  # so many nearest items are re-ranked by the smaller critic; 1: the nearest item is shown
+    )
     critic_on: Literal["item", "point"] = "item"  # point: the critic learns on the raw action, as elsewhere
     memory: bool = True  # the critic sees what the episode says about a candidate item
     guide: bool = True  # the actor sees (and starts from) where the items of best expectation lie
     learn_pairs: bool = True  # the critic learns which items do not go together
     remap_eps: float = 0.02  # chance of a random item, per row, while exploring
-    positive_actions: bool = False  # actions in [0, 1] as in the reference: part of the catalogue is unreachable
+    positive_actions: bool = (
+        False  # actions in [0, 1] as in the reference: part of the catalogue is unreachable
+    )
     rank: int = 32  # must equal env_args.rank
     sharpness: float = 20.0  # of the soft choice that carries the critic's gradient to the actor's point
 

@@ -26,9 +26,13 @@ class SyntheticConfig:
 
     def __post_init__(self) -> None:
         if min(self.users, self.items, self.tastes, self.groups, self.ratings_per_user) < 1:
-            raise ConfigError("env_args.synthetic: users, items, tastes, groups, ratings_per_user must be at least 1")
+            raise ConfigError(
+                "env_args.synthetic: users, items, tastes, groups, ratings_per_user must be at least 1"
+            )
         if self.ratings_per_user > self.items:
-            raise ConfigError("env_args.synthetic.ratings_per_user must not be above env_args.synthetic.items")
+            raise ConfigError(
+                "env_args.synthetic.ratings_per_user must not be above env_args.synthetic.items"
+            )
 
 
 def synthetic(cfg: SyntheticConfig) -> Dataset:

@@ -31,7 +31,9 @@ class Tables:
         known: Catalogue | None = getattr(action_space, "catalogue", None)
         if known is not None:
             if known.user_factors.shape[1] != rank:
-                raise ConfigError(f"networks.rank={rank} must equal env_args.rank={known.user_factors.shape[1]}")
+                raise ConfigError(
+                    f"networks.rank={rank} must equal env_args.rank={known.user_factors.shape[1]}"
+                )
             return cls(*(torch.from_numpy(getattr(known, name)) for name in _NAMES), chunk)
         spaces = observation_space.spaces
         users, items = (int(np.max(spaces[name].high)) + 1 for name in ("user", "items"))

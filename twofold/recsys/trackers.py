@@ -87,9 +87,13 @@ class Caser(nn.Module):
         super().__init__()
         sizes = [size for size in cfg.filter_sizes if size <= cfg.window_size] or [1]
         self.sizes = sizes
-        self.across = nn.ModuleList(Affine(size * inputs, cfg.num_filters, generator=generator) for size in sizes)
+        self.across = nn.ModuleList(
+            Affine(size * inputs, cfg.num_filters, generator=generator) for size in sizes
+        )
         self.along = Affine(cfg.window_size, cfg.num_filters, generator=generator)
-        self.join = Affine(len(sizes) * cfg.num_filters + inputs * cfg.num_filters, cfg.embedding_dim, generator=generator)
+        self.join = Affine(
+            len(sizes) * cfg.num_filters + inputs * cfg.num_filters, cfg.embedding_dim, generator=generator
+        )
         self.outputs = cfg.embedding_dim
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
@@ -153,4 +157,10 @@ class NextItNet(nn.Module):
         return x[:, -1]
 
 
-BODIES: dict[str, Any] = {"avg": Average, "gru": GRU, "caser": Caser, "sasrec": SASRec, "nextitnet": NextItNet}
+BODIES: dict[str, Any] = {
+    "avg": Average,
+    "gru": GRU,
+    "caser": Caser,
+    "sasrec": SASRec,
+    "nextitnet": NextItNet,
+}

@@ -81,7 +81,9 @@ def complete(log: Ratings, low: float, high: float, rank: int = 12, ridge: float
     return Matrix(np.clip(np.round(mean + left @ right.T), low, high).astype(np.float32))
 
 
-def _regress(rows: Array, inputs: Array, target: Array, count: int, ridge: float, first: float = 0.0) -> Array:
+def _regress(
+    rows: Array, inputs: Array, target: Array, count: int, ridge: float, first: float = 0.0
+) -> Array:
     """Ridge regression for each row id: solutions [count, k], pulled towards (first, 0, 0, ...)."""
     width = inputs.shape[1]
     gram = np.zeros((count, width, width))

@@ -28,7 +28,7 @@ class DeepFMConfig:
     feature_dim: int = field(default=8, metadata={"aliases": ("entity_dim",)})  # width of every embedding
     dnn: tuple[int, ...] = (128, 128)  # hidden layers of the mean; empty: a plain factorisation machine
     dnn_var: tuple[int, ...] = ()  # hidden layers of the variance
-    loss: Literal["pointneg", "point", "pair", "pp"] = "pointneg"
+    loss: Literal["point", "pointneg", "pair", "pp"] = "point"  # pp: point and pair together
     neg_k: int = field(default=5, metadata={"aliases": ("neg_K",)})  # unrated items drawn for each rating
     bpr_weight: float = 0.5  # share of the pair loss in `pp`
     epoch: int = 5
@@ -46,7 +46,9 @@ class DeepFMConfig:
 class UserModelConfig:
     """How users are learned from the log."""
 
-    kind: Literal["auto", "gaussian", "deepfm"] = "auto"  # auto: the Gaussian process where the log is small enough
+    kind: Literal["auto", "gaussian", "deepfm"] = (
+        "auto"  # auto: the Gaussian process where the log is small enough
+    )
     fit_seed: int = 0
     gaussian: GaussianConfig = field(default_factory=GaussianConfig)
     deepfm: DeepFMConfig = field(default_factory=DeepFMConfig)
@@ -119,7 +121,9 @@ def load(folder: Path) -> UserModel:
     about = files.read_json(folder / "user_model.json")
     content = files.read_regular(folder / "user_model.safetensors")
     if about.get("format") != FORMAT or files.checksum(content) != about.get("blake2b"):
-        raise CheckpointError(f"{folder} holds a user model that is damaged or of another format: fit it again")
+        raise CheckpointError(
+            f"{folder} holds a user model that is damaged or of another format: fit it again"
+        )
     arrays, tables = decode(content), about["tables"]
     worlds = tuple(_unpack(tables[f"world{i}"], f"world{i}", arrays) for i in range(len(tables) - 1))
     spread = Matrix(arrays["spread"]) if "spread" in arrays else None

@@ -16,7 +16,7 @@ from .catalogue import Catalogue, ItemSpace
 from .data import Array
 from .items import best_items
 from .penalties import Penalties
-from .quit import Never, QuitRule, window_of
+from .quit import QuitRule, window_of
 from .truth import Factors, Matrix, hashed, hashed_normal
 
 
@@ -50,7 +50,12 @@ class Users(VectorEnv[Any, Any, Any]):
     metadata = {"autoreset_mode": AutoresetMode.DISABLED, "render_modes": []}
 
     def __init__(
-        self, rows: int, catalogue: Catalogue, feelings: Feelings, rules: Rules, penalties: Penalties | None = None
+        self,
+        rows: int,
+        catalogue: Catalogue,
+        feelings: Feelings,
+        rules: Rules,
+        penalties: Penalties | None = None,
     ) -> None:
         self.num_envs, self.catalogue, self.feelings, self.rules = rows, catalogue, feelings, rules
         self.penalties = penalties
@@ -107,7 +112,9 @@ class Users(VectorEnv[Any, Any, Any]):
             seed = [int(seed) + row for row in range(self.num_envs)]
         given = [None] * self.num_envs if seed is None else list(seed)
         drawn = self._fresh.integers(2**31, size=len(rows))
-        return np.array([d if given[r] is None else given[r] for r, d in zip(rows, drawn, strict=True)], np.int64)
+        return np.array(
+            [d if given[r] is None else given[r] for r, d in zip(rows, drawn, strict=True)], np.int64
+        )
 
     def step(self, actions: Array) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
         """Show one item to every user."""
@@ -125,7 +132,13 @@ class Users(VectorEnv[Any, Any, Any]):
         self.shown = items
         self.turn = place + 1
         out_of_time = (self.turn >= rules.limit) & ~quits
-        return self._obs(), reward, quits, out_of_time, {"episode": self._episode(), "item": items, "rating": rating}
+        return (
+            self._obs(),
+            reward,
+            quits,
+            out_of_time,
+            {"episode": self._episode(), "item": items, "rating": rating},
+        )
 
     def _items(self, actions: Array) -> Array:
         """The items that the actions ask for."""
@@ -208,6 +221,3 @@ def _stacked(tables: tuple[Matrix | Factors, ...]) -> Array | None:
     if all(isinstance(table, Matrix) for table in tables):
         return np.stack([table.values for table in tables if isinstance(table, Matrix)])
     return None
-
-
-__all__ = ["Feelings", "Never", "Rules", "Users"]

@@ -52,7 +52,9 @@ class UsersConfig:
     holdout: float = 0.3  # data without true users: this share of the log is hidden from the user model
     max_turn: int = 30
     force_length: int = 10  # turns of the mode NX_10
-    quit: Literal["model", "true", "none"] = "model"  # training episodes; `true` leaks the true rule, as elsewhere
+    quit: Literal["model", "true", "none"] = (
+        "model"  # training episodes; `true` leaks the true rule, as elsewhere
+    )
     quit_rule: Literal["intended", "compat"] = "intended"  # compat: the reference's window arithmetic
     quit_family: Literal["distance", "category"] = "distance"
     leave_threshold: float = 6.0  # distance below which, or category count above which, a user quits
@@ -79,7 +81,9 @@ class UsersConfig:
             if not 0 <= getattr(self, name) < 1:
                 raise ConfigError(f"env_args.{name} must be in [0, 1), got {getattr(self, name)}")
         if self.cool_down < 0 or self.belief < 0 or self.random_dims < 0 or self.rating_noise < 0:
-            raise ConfigError("env_args: cool_down, belief, random_dims and rating_noise must not be negative")
+            raise ConfigError(
+                "env_args: cool_down, belief, random_dims and rating_noise must not be negative"
+            )
         if self.force_length > self.max_turn:
             raise ConfigError("env_args.force_length must not be above env_args.max_turn")
 
@@ -182,7 +186,10 @@ def data_root() -> Path:
 def _with_completed_truth(data: Dataset, holdout: float) -> Dataset:
     """True users completed from all ratings; the user model sees only a part of them."""
     if data.test is not None:
-        known = np.concatenate([data.train.users, data.test.users]), np.concatenate([data.train.items, data.test.items])
+        known = (
+            np.concatenate([data.train.users, data.test.users]),
+            np.concatenate([data.train.items, data.test.items]),
+        )
         values = np.concatenate([data.train.values, data.test.values])
         whole = Ratings(*known, values, None, data.train.user_names, data.train.item_names)
         return replace(data, truth=complete(whole, data.low, data.high))
@@ -219,5 +226,7 @@ def model_key(data: Dataset, cfg: UsersConfig) -> str:
 
 def _digest(data: Dataset, cfg: UserModelConfig) -> str:
     text = json.dumps(dataclasses.asdict(cfg), sort_keys=True, default=str)
-    content = b"".join(np.ascontiguousarray(a).tobytes() for a in (data.train.users, data.train.items, data.train.values))
+    content = b"".join(
+        np.ascontiguousarray(a).tobytes() for a in (data.train.users, data.train.items, data.train.values)
+    )
     return hashlib.blake2b(text.encode() + content, digest_size=6).hexdigest()
