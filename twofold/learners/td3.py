@@ -59,7 +59,15 @@ class TD3Config:
             raise ConfigError(
                 f"learner.gamma must be in [0, 1] and learner.tau in (0, 1], got {self.gamma} and {self.tau}"
             )
-        for name in ("actor_lr", "critic_lr", "policy_delay", "n_step", "reward_scale", "expl_noise_over", "lr_over"):
+        for name in (
+            "actor_lr",
+            "critic_lr",
+            "policy_delay",
+            "n_step",
+            "reward_scale",
+            "expl_noise_over",
+            "lr_over",
+        ):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"learner.{name} must be above 0, got {getattr(self, name)}")
         for name in ("policy_noise", "noise_clip", "expl_noise", "expl_noise_floor", "weight_decay"):
@@ -81,8 +89,8 @@ class TD3:
         self.cfg, self.observation_space, self.action_space = cfg, observation_space, action_space
         self.rng = rngs["smoothing"]
         self.updates = 0
-        # Worlds with few valid actions bring a chooser: from the actor's free action to the one that is taken.
-        self.chooser = getattr(networks, "chooser", None)
+        # Worlds with few valid actions bring a chooser: from the actor's free action to the one taken.
+        self.chooser: Any = getattr(networks, "chooser", None)
         self.actor, self.critic = Flat(networks.actor()), Flat(networks.critic())
         self.target_actor = Flat(copy_of(self.actor.module))
         self.target_critic = Flat(copy_of(self.critic.module))
@@ -113,7 +121,10 @@ class TD3:
         """Both learning rates for this update."""
         if self.cfg.lr_end != 1:
             left = 1 - (1 - self.cfg.lr_end) * min(self.updates / self.cfg.lr_over, 1)
-            self.actor_optimiser.lr, self.critic_optimiser.lr = self.cfg.actor_lr * left, self.cfg.critic_lr * left
+            self.actor_optimiser.lr, self.critic_optimiser.lr = (
+                self.cfg.actor_lr * left,
+                self.cfg.critic_lr * left,
+            )
 
     def _smoothing(self, action: Tensor) -> Tensor | None:
         """Clipped noise for the target action: similar actions should have similar values."""
@@ -268,9 +279,10 @@ class Autograd:
         action = self.target_actor(next_obs)
         if noise is not None:
             action = (action + noise).clamp(-1, 1)
-        if self.chooser is not None:
-            action = self.chooser.choose(next_obs, action, self.target_critic)
-        values = self.target_critic(next_obs, action)
+        if self.chooser is None:
+            values = self.target_critic(next_obs, action)
+        else:
+            values = self.chooser.values(next_obs, action, self.target_critic)
         pessimistic = values.amin(dim=0) if self.twin else values[0]
         return reward + discount * (1 - terminated) * pessimistic  # type: ignore[no-any-return]
 

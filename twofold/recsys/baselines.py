@@ -29,12 +29,12 @@ class Greedy:
         scores = allowed(self.world, self.scores(self.world).astype(np.float64))
         if self.avoid:
             scores[would_quit(self.world)] -= 1e6
-        return scores.argmax(axis=1)
+        return np.asarray(scores.argmax(axis=1))
 
 
 @dataclass
 class Cycle:
-    """The same items over and over, in the same order for everybody; items that are not allowed are passed over."""
+    """The same items over and over, in the same order for everybody; items not allowed are passed over."""
 
     world: Users
     order: Array
@@ -101,11 +101,12 @@ def would_quit(world: Users) -> Array:
     window = window_of(world.history, world.turn, world.rules.window, world.rules.quit_window)
     which = world.world if world.feelings.quit_worlds > 1 else np.zeros(rows, np.int64)
     every = np.tile(np.arange(count), rows)
-    hits = world.feelings.quit_rule.hits(np.repeat(which, count), every, np.repeat(window, count, axis=0))
+    keys = np.repeat(which, count), np.repeat(world.seed, count)
+    hits = world.feelings.quit_rule.hits(*keys, every, np.repeat(window, count, axis=0))
     return hits.reshape(rows, count) & (world.turn > 0)[:, None]
 
 
-def popularity(data: Dataset, strength: float = 3.0) -> Array:
+def popularity(data: Dataset, strength: float = 10.0) -> Array:
     """Mean training rating of every item, pulled towards the overall mean by `strength` ratings."""
     counts = np.bincount(data.train.items, minlength=data.items)
     sums = np.bincount(data.train.items, data.train.values, minlength=data.items)
@@ -113,7 +114,7 @@ def popularity(data: Dataset, strength: float = 3.0) -> Array:
 
 
 def expected_now(world: Users) -> Array:
-    """What every item would get by the user model and the episode so far; known ratings as they were given."""
+    """Every item's expected rating by user model and episode so far; known ratings as they were given."""
     known = world.catalogue
     scores = known.user_factors[world.user] @ known.item_factors.T
     if world.belief.width:
@@ -134,7 +135,7 @@ def true_ratings(world: Users) -> Array:
 
 
 def cautious(world: Users, price: float = 0.6) -> Array:
-    """Expected ratings less a price for every window item the candidate was never tried with in this episode."""
+    """Expected ratings less a price for every window item that a candidate was never tried with."""
     return expected_now(world) - price * untried(world)
 
 

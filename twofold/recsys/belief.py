@@ -1,4 +1,4 @@
-"""What an episode tells about its user so far: an exact Bayesian filter over a few directions, batched over rows."""
+"""What an episode tells about its user so far: an exact Bayesian filter, batched over rows."""
 
 from __future__ import annotations
 

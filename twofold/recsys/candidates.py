@@ -14,7 +14,7 @@ WINDOW = 7  # items back that a new item is compared with
 
 
 class Candidates(nn.Module):
-    """Features [B, k, outputs] of candidate items [B, k]: expectation, own past, and its neighbours in the window."""
+    """Features [B, k, outputs] of candidate items [B, k]: expectation, own past, likeness to the window."""
 
     def __init__(self, cfg: ItemNetConfig, tables: Tables) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class Candidates(nn.Module):
             self.outputs += 4
         if cfg.learn_pairs:
             self.outputs += WINDOW
-            # Starting at the fixed vectors makes every pair distinct; what goes together is learned from there.
+            # Starting at the fixed vectors makes every pair distinct; the rest is learned from there.
             self.own = nn.Parameter(tables.item_vectors.clone())
 
     def forward(self, obs: dict[str, Tensor], items: Tensor) -> Tensor:
@@ -60,7 +60,7 @@ class Candidates(nn.Module):
 
     @staticmethod
     def _untried(history: Tensor, shown: Tensor, window: Tensor, there: Tensor) -> Tensor:
-        """How many of the window's items were never within a window of the candidate before: a risk of quitting."""
+        """How many window items were never within a window of the candidate before: a risk of quitting."""
         near = functional.max_pool1d(shown.float(), 2 * WINDOW + 1, stride=1, padding=WINDOW)  # [B, k, T]
         same = (history.unsqueeze(1) == window.unsqueeze(2)) & there.unsqueeze(2)  # [B, W, T]
         tried = torch.einsum("bkt,bwt->bkw", near, same.float()) > 0

@@ -1,4 +1,4 @@
-"""What a policy knows of users and items before an episode: vectors made from the user model, never from the truth."""
+"""What a policy knows before an episode: vectors made from the user model, never from the truth."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ItemSpace(gym.spaces.Box):
 
 
 def build(model: UserModel, *, taste: int, random: int, rank: int, belief: int, seed: int = 0) -> Catalogue:
-    """Unit item vectors (`taste` dimensions of the expectation + `random` ones), rating factors, belief factors."""
+    """Item vectors (`taste` dimensions of the expectation + `random` ones), rating and belief factors."""
     rng = np.random.default_rng(seed)
     user, item = _factors(model.mean, rank, rng)
     users = np.vstack([user, user.mean(axis=0, keepdims=True)])
@@ -49,7 +49,7 @@ def build(model: UserModel, *, taste: int, random: int, rank: int, belief: int, 
 
 
 def _factors(mean: Matrix | Factors, rank: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Rank-limited factors of the expected ratings, padded with zeros; the first two columns carry the biases."""
+    """Factors of the expected ratings, padded with zeros; the first two columns carry the biases."""
     if isinstance(mean, Factors):
         user, item = mean.user, mean.item
         if user.shape[1] > rank:

@@ -47,7 +47,7 @@ def recommend(argv: list[str]) -> int:
     """Ask a trained policy for items."""
     typed = _parser(
         "recommend",
-        "The items that a trained policy would show next, with its value, the expected rating, and the reason.",
+        "The items that a trained policy would show next: value, expected rating, and the reason.",
         """examples:
   twofold recommend --run runs/coat/td3_rec_seed0 --user 17 -k 10
   twofold recommend --run runs/coat/td3_rec_seed0 --history 12=5 40=2 77""",
@@ -77,7 +77,7 @@ def standings(argv: list[str]) -> int:
     """Trained runs beside all baselines."""
     typed = _parser(
         "standings",
-        "Trained policies beside random, popularity, planners and the oracle, on the true users, in FB, NX_0, NX_10.",
+        "Trained policies beside all baselines, on the true users, in the modes FB, NX_0 and NX_10.",
         """examples:
   twofold standings --env-config=coat
   twofold standings --env-config=coat --runs runs/coat/td3_rec_seed* --out=coat_standings
@@ -106,7 +106,7 @@ def ope(argv: list[str]) -> int:
     """Value of a policy's first recommendation from logged propensities."""
     typed = _parser(
         "ope",
-        "Off-policy estimates (IPS, self-normalised IPS, doubly robust) of the rating of the first item shown.",
+        "Off-policy estimates (IPS, self-normalised, doubly robust) of the rating of the first item.",
         "example: twofold ope --run runs/coat/td3_rec_seed0 --epsilon=0.1",
     )
     typed.add_argument("--run", required=True, help="run directory or policy file")

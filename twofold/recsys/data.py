@@ -28,7 +28,7 @@ class Features:
 
 @dataclass(frozen=True)
 class Ratings:
-    """A log of who rated what: ids are dense integers, `user_names`/`item_names` are what the file called them."""
+    """A log of who rated what: ids are dense integers, the names are what the file called them."""
 
     users: Array  # int32 [n]
     items: Array  # int32 [n]
@@ -50,7 +50,7 @@ class Ratings:
     def split(self, share: float, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
         """Two logs: a random `1 - share` of the rows and the rest."""
         order = rng.permutation(len(self))
-        cut = int(round(len(self) * (1 - share)))
+        cut = round(len(self) * (1 - share))
         return self.take(np.sort(order[:cut])), self.take(np.sort(order[cut:]))
 
 
@@ -124,7 +124,7 @@ def table(
     bounds: tuple[float, float] | None = None,
     names: tuple[Sequence[str], Sequence[str]] | None = None,
 ) -> tuple[Ratings, BadRows]:
-    """Ratings from (line number, [user, item, rating[, time]]) records; unusable ones are reported, not guessed.
+    """Ratings from (line number, [user, item, rating[, time]]) records; unusable ones are reported.
 
     `names` fixes the user and item tables (for a test file that must share the ids of the train file).
     """

@@ -91,7 +91,7 @@ def raise_too_large(data: Dataset) -> None:
     from ..core.errors import UserError
 
     raise UserError(
-        f"{data.users} users x {data.items} items are too many for full tables: set env_args.model.deepfm.dnn=[] "
+        f"{data.users} users x {data.items} items are too many for full tables: set model.deepfm.dnn=[] "
         "(a plain factorisation machine, kept as factors)"
     )
 
@@ -122,7 +122,7 @@ def _loss(
     weights: Array,
     unseen: Array,
 ) -> Tensor:
-    """`point`: Gaussian likelihood; `pointneg`: and zeros for unrated items; `pair`: rated above unrated; `pp`: mix."""
+    """Gaussian likelihood, and what `cfg.loss` adds: zeros for unrated items, or rated above unrated."""
     who, what = torch.from_numpy(users).long(), torch.from_numpy(items).long()
     goal, weight = torch.from_numpy(values), torch.from_numpy(weights)
     mean, log_variance = network(who, what)

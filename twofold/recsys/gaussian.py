@@ -33,7 +33,7 @@ class GaussianConfig:
 
 @dataclass(frozen=True)
 class Kernel:
-    """Pairs of (user kernel [U, U], item kernel [I, I]) with their log variances, and the log noise variance."""
+    """Pairs of (user kernel [U, U], item kernel [I, I]), their log variances, the log noise variance."""
 
     parts: tuple[tuple[Tensor, Tensor], ...]
     log_variance: Tensor  # [parts]
@@ -66,7 +66,7 @@ class Posterior:
 
 
 def fit_gaussian(data: Dataset, cfg: GaussianConfig, rng: np.random.Generator) -> Posterior:
-    """The posterior of all ratings given the training log; nothing else of `data` is looked at but features."""
+    """The posterior of all ratings given the training log and the features alone."""
     log = data.train
     if len(log) > cfg.most_ratings:
         raise UserError(
@@ -79,7 +79,7 @@ def fit_gaussian(data: Dataset, cfg: GaussianConfig, rng: np.random.Generator) -
 
 
 def _kernel(data: Dataset) -> Kernel:
-    """All products of {constant, features, identity} over users with the same over items, but identity x identity."""
+    """All products of {constant, features, own} over users and items, but own x own."""
     user = _bases(data.users, data.user_features)
     item = _bases(data.items, data.item_features)
     parts = tuple(

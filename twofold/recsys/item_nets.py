@@ -21,6 +21,7 @@ from .tables import Tables
 from .trackers import Tracker, last_items
 
 Observation = dict[str, Tensor]
+SOFT = 8  # items that a point between items is a mixture of, while the actor learns
 
 
 class State(nn.Module):
@@ -99,7 +100,7 @@ class ItemCritic(nn.Module):
         if self.candidates is None:
             return point
         soft = point.requires_grad
-        scores, items = self.tables.nearest(obs, point, 16 if soft else 1)
+        scores, items = self.tables.nearest(obs, point, SOFT if soft else 1)
         features = torch.cat([self.tables.item_vectors[items], self.candidates(obs, items)], dim=-1)
         if not soft:
             return features.squeeze(1)
@@ -120,9 +121,22 @@ class Chooser:
             if self.cfg.critic_on == "point":
                 return point
             return self.tables.item_vectors[self.tables.nearest(obs, point, 1)[1][:, 0]]
-        _, items = self.tables.nearest(obs, point, self.cfg.rerank)
-        best = critic.of_items(obs, items).amin(dim=0).argmax(dim=1, keepdim=True)
+        items, values = self._ranked(obs, point, critic)
+        best = values.amin(dim=0).argmax(dim=1, keepdim=True)
         return self.tables.item_vectors[items.gather(1, best)[:, 0]]
+
+    @torch.no_grad()
+    def values(self, obs: Observation, point: Tensor, critic: Any) -> Tensor:
+        """The critic's values [2, B] of what `choose` would show."""
+        if self.cfg.rerank == 1:
+            return critic(obs, point)  # type: ignore[no-any-return]
+        _, values = self._ranked(obs, point, critic)
+        best = values.amin(dim=0).argmax(dim=1)
+        return values[:, torch.arange(len(best)), best]
+
+    def _ranked(self, obs: Observation, point: Tensor, critic: Any) -> tuple[Tensor, Tensor]:
+        _, items = self.tables.nearest(obs, point, self.cfg.rerank)
+        return items, critic.of_items(obs, items)
 
     def explore(self, obs: dict[str, Array], action: Array, rng: np.random.Generator) -> Array:
         """Now and then, and for each row by itself, a random item."""

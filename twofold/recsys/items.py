@@ -1,4 +1,4 @@
-"""From a point in the item space to items: normalised dot products, masks of minus infinity, chunked scoring."""
+"""From a point in the item space to items: normalised dot products, masks, chunked scoring."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def masked_scores(points: Array, vectors: Array, blocked: Array) -> Array:
     scores = points @ vectors.T
     rows, columns = np.nonzero((blocked >= 0) & (blocked < len(vectors)))
     scores[rows, blocked[rows, columns]] = -np.inf
-    return scores
+    return np.asarray(scores)
 
 
 def _top(scores: Array, k: int) -> Array:

@@ -1,4 +1,4 @@
-"""Readers of the file formats of Coat, Yahoo! R3, MovieLens, KuaiRec and KuaiRand, and of any CSV or Parquet."""
+"""Readers of Coat, Yahoo! R3, MovieLens, KuaiRec and KuaiRand files, and of any CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Records = Iterator[tuple[int, Sequence[str]]]
 
 
 def load(kind: str, path: Path | None) -> Dataset:
-    """The data set of this format at `path` (a file for `ratings`, else the folder of the published files)."""
+    """The data set of this format at `path` (a file for `ratings`, else a folder of published files)."""
     if path is None or not path.exists():
         raise UserError(f"no {kind} data at '{path}': set env_args.path to where its files are")
     return FORMATS[kind](path)
@@ -48,7 +48,7 @@ def ratings(path: Path) -> Dataset:
 
 
 def coat(folder: Path) -> Dataset:
-    """Coat: matrices of self-selected and of random ratings, propensities, one-hot features, rated ground truth."""
+    """Coat: self-selected and random ratings, propensities, one-hot features, ground truth."""
     truth = folder / "ground_truth.ascii"
     item_features = _one_hot(folder, "item")
     return Dataset(
@@ -118,7 +118,7 @@ def _atomic(folder: Path) -> Dataset:
 
 
 def kuairec(folder: Path) -> Dataset:
-    """KuaiRec: big_matrix.csv trains, the fully observed small_matrix.csv tests; reward is the watch ratio up to 5."""
+    """KuaiRec: big_matrix.csv trains, small_matrix.csv tests; reward is the watch ratio up to 5."""
     train, report = _clipped(
         _delimited(_find(folder, "big_matrix.csv"), want="watch_ratio"), "big_matrix.csv"
     )

@@ -56,7 +56,7 @@ class ItemNetConfig:
 
 @networks.register("recsys/items", config=ItemNetConfig)
 def make(cfg: ItemNetConfig, observation_space: Any, action_space: Any, generator: Any) -> Any:
-    """Actor that points into the item space, critics that judge the item shown, and the choice between them."""
+    """Actor that points into the item space, critics that judge the item shown, and the choice."""
     from .item_nets import ItemNetworks
 
     return ItemNetworks(cfg, observation_space, action_space, generator)

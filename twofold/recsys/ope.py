@@ -1,4 +1,4 @@
-"""Off-policy evaluation: what a policy would earn per recommendation, judged from a log with known propensities."""
+"""Off-policy evaluation: what a policy would earn, judged from a log with known propensities."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def doubly_robust(
 ) -> Estimate:
     """The user model's value plus the weighted mistakes that it makes on the log.
 
-    predicted [n] is the model's rating of each logged pair, model_value [users] its value of the policy per user.
+    predicted [n]: the model's rating of each logged pair; model_value [users]: its value of the policy.
     """
     correction = _normal(weights * (rewards - predicted), count, weights)
     value = float(model_value.mean()) + correction.value
@@ -58,7 +58,7 @@ def effective_size(weights: Array) -> float:
 
 
 def _normal(terms: Array, count: int, weights: Array) -> Estimate:
-    """The sum of the terms over `count` decisions; terms not in the log are zero and count in the variance."""
+    """The sum of the terms over `count` decisions; what is not in the log counts as zero."""
     value = float(terms.sum() / count)
     variance = (float(np.square(terms).sum()) / count - value**2) / count
     half = 1.96 * float(np.sqrt(max(variance, 0.0)))
@@ -68,7 +68,7 @@ def _normal(terms: Array, count: int, weights: Array) -> Estimate:
 def estimates(data: Dataset, policy: Array, prediction: Any = None) -> dict[str, Estimate]:
     """All estimators for a policy given as probabilities [users, items] of the first item shown.
 
-    The log holds a pair with probability `data.propensities`, independently, so a weight is policy / propensity and
+    The log holds a pair with probability `data.propensities`, independently: a weight is policy / propensity,
     the sum runs over users.
     """
     if data.propensities is None:
@@ -86,7 +86,7 @@ def estimates(data: Dataset, policy: Array, prediction: Any = None) -> dict[str,
 
 
 def softened(items: Array, count: int, epsilon: float) -> Array:
-    """Probabilities of a policy that shows `items` [users] and, with chance epsilon, any item [users, count]."""
+    """A policy that shows `items` [users] and, with chance epsilon, any item: [users, count]."""
     policy = np.full((len(items), count), epsilon / count)
     policy[np.arange(len(items)), items] += 1 - epsilon
     return policy

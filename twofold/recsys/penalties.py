@@ -43,7 +43,7 @@ class Penalties:
 
 
 def entropy_of_next(log: Ratings, items: int) -> Array:
-    """For each item the entropy of the item that the same user rated next, over log(items): [items] in [0, 1]."""
+    """Entropy of the item that the same user rated next, over log(items): [items] in [0, 1]."""
     order = np.lexsort((log.items if log.times is None else log.times, log.users))
     users, shown = log.users[order], log.items[order]
     same = users[:-1] == users[1:]

@@ -8,14 +8,14 @@ from typing import Literal, Protocol
 import numpy as np
 
 from .data import Array
-from .truth import Factors, Matrix
+from .truth import Factors, Matrix, hashed_uniform
 
 
 class QuitRule(Protocol):
     """Does the new item, after the items of the window, end the episode?"""
 
-    def hits(self, worlds: Array, items: Array, window: Array) -> Array:
-        """worlds [N], items [N], window [N, n] with -1 where there is no item -> bool [N]."""
+    def hits(self, worlds: Array, seeds: Array, items: Array, window: Array) -> Array:
+        """worlds, episode seeds, items [N], window [N, n] with -1 where there is no item -> bool [N]."""
         ...
 
 
@@ -23,22 +23,22 @@ class QuitRule(Protocol):
 class Never:
     """No quitting."""
 
-    def hits(self, worlds: Array, items: Array, window: Array) -> Array:
+    def hits(self, worlds: Array, seeds: Array, items: Array, window: Array) -> Array:
         return np.zeros(len(items), bool)
 
 
 @dataclass(frozen=True)
 class CloseTable:
-    """Quit when a window item is close to the new one: close[world, one, other], padded by one item never close."""
+    """Quit when a window item is close to the new one; the table has one more item, never close."""
 
     close: Array  # bool [worlds, items + 1, items + 1]
 
-    def hits(self, worlds: Array, items: Array, window: Array) -> Array:
+    def hits(self, worlds: Array, seeds: Array, items: Array, window: Array) -> Array:
         size = self.close.shape[-1]
         flat = (worlds * size + items)[:, None] * size + window
         # The pad is the table's last column: index -1 of this row is the last of the row before, so move it.
         flat[window < 0] += size
-        return self.close.ravel()[flat].any(axis=1)
+        return np.asarray(self.close.ravel()[flat].any(axis=1))
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,28 @@ class CloseVectors:
     vectors: Array
     thresholds: Array  # [worlds]
 
-    def hits(self, worlds: Array, items: Array, window: Array) -> Array:
+    def hits(self, worlds: Array, seeds: Array, items: Array, window: Array) -> Array:
         new = self.vectors[worlds, items]
         old = self.vectors[worlds[:, None], window]
         near = np.square(old - new[:, None]).sum(axis=2) < np.square(self.thresholds[worlds])[:, None]
-        return (near & (window >= 0)).any(axis=1)
+        return np.asarray((near & (window >= 0)).any(axis=1))
+
+
+@dataclass(frozen=True)
+class CloseByChance:
+    """A rule, and unknown close pairs: each pair is one with chance `share`, drawn anew per episode.
+
+    Which items bore together can hardly be told from a log; a policy trained so keeps to what it has tried.
+    """
+
+    known: QuitRule
+    share: float
+
+    def hits(self, worlds: Array, seeds: Array, items: Array, window: Array) -> Array:
+        new = items[:, None]
+        drawn = hashed_uniform(seeds[:, None], np.minimum(new, window), np.maximum(new, window), 5)
+        chance = ((drawn < self.share) & (window >= 0)).any(axis=1)
+        return self.known.hits(worlds, seeds, items, window) | chance
 
 
 @dataclass(frozen=True)
@@ -62,19 +79,19 @@ class CategoryCount:
     categories: Array  # int [items, c], -1 pads
     threshold: float
 
-    def hits(self, worlds: Array, items: Array, window: Array) -> Array:
+    def hits(self, worlds: Array, seeds: Array, items: Array, window: Array) -> Array:
         new = self.categories[items]  # [N, c]
         old = np.where((window >= 0)[:, :, None], self.categories[window], -2)  # [N, n, c]
         same = new[:, :, None, None] == old[:, None]
         counts = (same & (new >= 0)[:, :, None, None]).sum(axis=(2, 3))
-        return (counts > self.threshold).any(axis=1)
+        return np.asarray((counts > self.threshold).any(axis=1))
 
 
 def window_of(history: Array, turns: Array, size: int, rule: Literal["intended", "compat"]) -> Array:
     """The items that count before turn `turns` [N]: [N, size], -1 where there is none.
 
-    `compat` is the slice seq[t - n : t] as Python takes it: for t < n its start is negative and counts from the end,
-    so in the first turns only the last n - t items (or all, while t is small) are looked at.
+    `compat` is the slice seq[t - n : t] as Python takes it: for t < n its start counts from the end, so in the
+    first turns only the last n - t items (or all, while t is small) are looked at.
     """
     offsets = turns[:, None] - 1 - np.arange(size)
     start = np.maximum(turns - size, 0)
@@ -111,7 +128,7 @@ def distances(vectors: Array) -> Array:
     squares = np.square(vectors).sum(axis=1)
     apart = np.sqrt(np.maximum(squares[:, None] + squares - 2 * vectors @ vectors.T, 0.0))
     np.fill_diagonal(apart, 0.0)
-    return apart
+    return np.asarray(apart)
 
 
 def _padded(close: Array) -> Array:

@@ -130,7 +130,7 @@ class Recommender:
         if features is None:
             return ()
         taste = self._taste(user)
-        own = [column for column in np.flatnonzero(features.values[item])]
+        own = list(np.flatnonzero(features.values[item]))
         best = sorted(own, key=lambda column: -taste[column])[:3]
         return tuple(f"{features.names[column]} ({taste[column]:+.2f})" for column in best)
 

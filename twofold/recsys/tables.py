@@ -19,27 +19,25 @@ _NAMES = ("item_vectors", "user_factors", "item_factors", "belief_factors")
 class Tables:
     """Fixed tensors: never trained, never copied with a network, saved once with the policy."""
 
-    def __init__(self, item_vectors: Tensor, user_factors: Tensor, item_factors: Tensor, belief_factors: Tensor,
-                 chunk: int) -> None:  # fmt: skip
-        self.item_vectors, self.user_factors = item_vectors, user_factors
-        self.item_factors, self.belief_factors = item_factors, belief_factors
+    def __init__(self, tables: list[Tensor], chunk: int) -> None:
+        self.item_vectors, self.user_factors, self.item_factors, self.belief_factors = tables
         self.chunk = chunk
 
     @classmethod
     def of(cls, action_space: Any, observation_space: Any, rank: int, chunk: int) -> Tables:
-        """From the catalogue that the action space carries, or empty ones of the right shapes to load into."""
+        """From the catalogue that the action space carries, or blank ones of the right shapes."""
         known: Catalogue | None = getattr(action_space, "catalogue", None)
         if known is not None:
             if known.user_factors.shape[1] != rank:
                 raise ConfigError(
                     f"networks.rank={rank} must equal env_args.rank={known.user_factors.shape[1]}"
                 )
-            return cls(*(torch.from_numpy(getattr(known, name)) for name in _NAMES), chunk)
+            return cls([torch.from_numpy(getattr(known, name)) for name in _NAMES], chunk)
         spaces = observation_space.spaces
         users, items = (int(np.max(spaces[name].high)) + 1 for name in ("user", "items"))
         beliefs = spaces["belief"].shape[0] if "belief" in spaces else 0
         shapes = ((items, action_space.shape[0]), (users + 1, rank), (items, rank), (items, beliefs))
-        return cls(*(torch.zeros(shape) for shape in shapes), chunk)
+        return cls([torch.zeros(shape) for shape in shapes], chunk)
 
     def __deepcopy__(self, memo: Any) -> Tables:
         return self
@@ -81,9 +79,12 @@ class Tables:
         for start in range(0, len(self.item_vectors), self.chunk):
             part = self.item_vectors[start : start + self.chunk]
             scores = mask_out(point @ part.T, blocked - start)
-            best = scores.topk(min(k, scores.shape[1]), dim=1)
-            values.append(best.values)
-            found.append(best.indices + start)
+            if k == 1:
+                best = scores.max(dim=1, keepdim=True)
+            else:
+                best = scores.topk(min(k, scores.shape[1]), dim=1)
+            values.append(best[0])
+            found.append(best[1] + start)
         if len(found) == 1:
             return found[0]
         places = torch.cat(values, dim=1).topk(k, dim=1).indices

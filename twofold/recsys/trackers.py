@@ -106,7 +106,7 @@ class Caser(nn.Module):
 
 
 class SASRec(nn.Module):
-    """One block of causal self-attention over the window (Kang and McAuley 2018); the newest position's output."""
+    """One block of causal self-attention (Kang and McAuley 2018); the newest position's output."""
 
     def __init__(self, cfg: ItemNetConfig, inputs: int, generator: torch.Generator) -> None:
         super().__init__()

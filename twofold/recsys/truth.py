@@ -101,7 +101,7 @@ def _regress(
 
 
 def hashed(*parts: Any) -> NDArray[np.uint64]:
-    """Well mixed 64-bit integers from arrays of integers: randomness that is a pure function of its arguments."""
+    """Well mixed 64-bit integers: randomness that is a pure function of its arguments."""
     state = np.uint64(0x9E3779B97F4A7C15)
     mixed: Any = np.uint64(0)
     with np.errstate(over="ignore"):

@@ -1,4 +1,4 @@
-"""The learned users: expected ratings, worlds drawn from what the log leaves open, and vectors made from them."""
+"""The learned users: expected ratings, and worlds drawn from what the log leaves open."""
 
 from __future__ import annotations
 
@@ -70,9 +70,7 @@ def fit(data: Dataset, cfg: UserModelConfig) -> UserModel:
     """Learn the users of a data set from its training log alone."""
     from .ranking import model_report
 
-    kind = cfg.kind
-    if kind == "auto":
-        kind = "gaussian" if len(data.train) <= cfg.gaussian.most_ratings else "deepfm"
+    kind = kind_for(data, cfg)
     rng = np.random.default_rng(cfg.fit_seed)
     if kind == "gaussian":
         model = _gaussian(data, cfg.gaussian, rng)
@@ -82,6 +80,13 @@ def fit(data: Dataset, cfg: UserModelConfig) -> UserModel:
         model = fit_deepfm(data, cfg.deepfm, rng)
     model.report.update(model_report(model, data))
     return model
+
+
+def kind_for(data: Dataset, cfg: UserModelConfig) -> str:
+    """The kind of model that `auto` means for this log."""
+    if cfg.kind != "auto":
+        return cfg.kind
+    return "gaussian" if len(data.train) <= cfg.gaussian.most_ratings else "deepfm"
 
 
 def _gaussian(data: Dataset, cfg: GaussianConfig, rng: np.random.Generator) -> UserModel:

@@ -1,4 +1,4 @@
-"""The world of users: rows of users who are shown items one after another, all stepped in a few numpy calls."""
+"""The world of users: rows of users who are shown items one after another, stepped together."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ class Rules:
     low: float
     high: float
     rating_noise: float = 0.0  # training only: an unknown part of each user's rating of each item
+    quit_penalty: float = 0.0  # training only: taken from the reward of the turn at which the user quits
     centred: bool = False  # training only: reward relative to what the user gives on average
 
 
@@ -45,7 +46,7 @@ class Feelings:
 
 
 class Users(VectorEnv[Any, Any, Any]):
-    """N rows of one user each; an action is a point in the item space (float [N, d]) or an item number (int [N])."""
+    """N rows of one user each; actions are points of the item space [N, d] or item numbers int [N]."""
 
     metadata = {"autoreset_mode": AutoresetMode.DISABLED, "render_modes": []}
 
@@ -78,7 +79,7 @@ class Users(VectorEnv[Any, Any, Any]):
 
     def _observation_space(self) -> gym.spaces.Dict:
         turns, ids = self.rules.max_turn, np.int32
-        spaces = {
+        spaces: dict[str, gym.Space[Any]] = {
             "user": gym.spaces.Box(-1, self.users - 1, (1,), ids),
             "turn": gym.spaces.Box(0, turns, (1,), ids),
             "block": gym.spaces.Box(0, turns, (1,), ids),
@@ -123,8 +124,8 @@ class Users(VectorEnv[Any, Any, Any]):
         rating = self._rating(items)
         window = window_of(self.history, turn, rules.window, rules.quit_window)
         rule_world = self.world if self.feelings.quit_worlds > 1 else np.zeros_like(self.world)
-        quits = self.feelings.quit_rule.hits(rule_world, items, window) & (turn > 0)
-        reward = self._reward(items, rating)
+        quits = self.feelings.quit_rule.hits(rule_world, self.seed, items, window) & (turn > 0)
+        reward = self._reward(items, rating) - rules.quit_penalty * quits
         place = np.minimum(turn, rules.max_turn - 1)
         self.belief.see(self.user, items, rating, self.history)
         self.history[self._all, place] = items
@@ -155,7 +156,7 @@ class Users(VectorEnv[Any, Any, Any]):
         return window_of(self.history, self.turn, self.rules.block, "intended")
 
     def _rating(self, items: Array) -> Array:
-        """What the users feel about the items; the same user gives the same item the same rating all episode."""
+        """What users feel about the items; an item gets the same rating all through an episode."""
         rules = self.rules
         if isinstance(self._stack, np.ndarray):
             rating = self._stack[self.world, self.user, items].astype(np.float32)

@@ -22,7 +22,7 @@ from .catalogue import Catalogue
 from .data import Dataset, Ratings
 from .loaders import load
 from .penalties import Penalties, entropy_of_next
-from .quit import CategoryCount, Never, QuitRule, close_by_distance, close_by_share
+from .quit import CategoryCount, CloseByChance, Never, QuitRule, close_by_distance, close_by_share
 from .synthetic import SyntheticConfig, synthetic
 from .truth import complete
 from .user_model import UserModel, UserModelConfig
@@ -52,19 +52,22 @@ class UsersConfig:
     holdout: float = 0.3  # data without true users: this share of the log is hidden from the user model
     max_turn: int = 30
     force_length: int = 10  # turns of the mode NX_10
-    quit: Literal["model", "true", "none"] = (
-        "model"  # training episodes; `true` leaks the true rule, as elsewhere
+    # Training episodes end by the user model, by the true rule (which leaks the truth, as elsewhere), or by time.
+    quit: bool | Literal["model", "true", "none"] = (
+        "model"  # YAML reads `true` as a truth value: both are taken
     )
     quit_rule: Literal["intended", "compat"] = "intended"  # compat: the reference's window arithmetic
     quit_family: Literal["distance", "category"] = "distance"
     leave_threshold: float = 6.0  # distance below which, or category count above which, a user quits
     num_leave_compute: int = field(default=7, metadata={"aliases": ("quit_window",)})  # items looked back on
     close_share: float = 0.02  # quit=model: this share of the item pairs is close in each drawn world
+    chance_share: float = 0.03  # quit=model: and each pair is close with this chance, drawn anew per episode
     cool_down: int = 7  # the last so many items are not shown again, also in evaluation
     posterior: bool = True  # a world is drawn from the user model's posterior per episode; false: its mean
     held_out: float = 0.1  # share of the drawn worlds kept for the evaluation `held_out`
     rating_noise: float = 0.3  # unknown part of a simulated rating (standard deviation)
     centred: bool = True  # training reward relative to the user's expected rating
+    quit_penalty: float = 0.0  # taken from the training reward when a user quits
     taste_dims: int = 16  # dimensions of an item vector that come from expected ratings
     random_dims: int = 16  # random ones, which keep like items apart
     rank: int = 32  # factors of the expected ratings
@@ -77,9 +80,11 @@ class UsersConfig:
         for name in ("max_turn", "force_length", "num_leave_compute", "taste_dims", "rank"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"env_args.{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("close_share", "held_out", "holdout"):
+        for name in ("close_share", "chance_share", "held_out", "holdout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ConfigError(f"env_args.{name} must be in [0, 1), got {getattr(self, name)}")
+        if self.quit is False:
+            raise ConfigError("env_args.quit must be one of model, true, none, got false")
         if self.cool_down < 0 or self.belief < 0 or self.random_dims < 0 or self.rating_noise < 0:
             raise ConfigError(
                 "env_args: cool_down, belief, random_dims and rating_noise must not be negative"
@@ -119,7 +124,9 @@ def _simulated(
     if purpose == "train" and not cfg.posterior:
         tables = (model.mean,)
     rule, many = _simulated_rule(cfg, data, tables)
-    rules = replace(rules, rating_noise=cfg.rating_noise, centred=cfg.centred and purpose == "train")
+    rules = replace(rules, rating_noise=cfg.rating_noise)
+    if purpose == "train":
+        rules = replace(rules, centred=cfg.centred, quit_penalty=cfg.quit_penalty)
     penalties = _penalties(cfg.penalty, data, model, known) if purpose == "train" else None
     return Users(rows, known, Feelings(tables, rule, many), rules, penalties)
 
@@ -127,9 +134,9 @@ def _simulated(
 def _simulated_rule(cfg: UsersConfig, data: Dataset, tables: Any) -> tuple[QuitRule, int]:
     if cfg.quit == "none":
         return Never(), 1
-    if cfg.quit == "true" or cfg.quit_family == "category":
+    if cfg.quit in (True, "true") or cfg.quit_family == "category":
         return _true_rule(cfg, data), 1
-    return close_by_share(tables, cfg.close_share), len(tables)
+    return CloseByChance(close_by_share(tables, cfg.close_share), cfg.chance_share), len(tables)
 
 
 def _true_rule(cfg: UsersConfig, data: Dataset) -> QuitRule:
@@ -225,7 +232,9 @@ def model_key(data: Dataset, cfg: UsersConfig) -> str:
 
 
 def _digest(data: Dataset, cfg: UserModelConfig) -> str:
-    text = json.dumps(dataclasses.asdict(cfg), sort_keys=True, default=str)
+    kind = user_models.kind_for(data, cfg)
+    settings = cfg.gaussian if kind == "gaussian" else cfg.deepfm
+    text = json.dumps([kind, cfg.fit_seed, dataclasses.asdict(settings)], sort_keys=True)
     content = b"".join(
         np.ascontiguousarray(a).tobytes() for a in (data.train.users, data.train.items, data.train.values)
     )
