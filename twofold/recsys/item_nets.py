@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from twofold.core.errors import ConfigError
-from twofold.nets.mlp import MLP
+from twofold.nets.mlp import MLP, affine
 from twofold.nets.twin import Twin
 
 from .candidates import Candidates
@@ -92,8 +92,18 @@ class ItemCritic(nn.Module):
         features = self.tables.item_vectors[items]
         if self.candidates is not None:
             features = torch.cat([features, self.candidates(obs, items)], dim=-1)
-        many = state.unsqueeze(1).expand(-1, items.shape[1], -1)
-        return self.head(many.flatten(0, 1), features.flatten(0, 1)).view(2, *items.shape)  # type: ignore[no-any-return]
+        return self._joined(state, features)
+
+    def _joined(self, state: Tensor, features: Tensor) -> Tensor:
+        """The head for state [B, s] and features [B, k, f]: the state's part of the first layer is done once."""
+        first, *rest = self.head.layers
+        for_state, for_item, bias = first.matrix.split([state.shape[1], features.shape[2], 1], dim=1)
+        shape = (2, *features.shape[:2], first.outputs)
+        x = (features.flatten(0, 1) @ for_item).view(shape) + (state @ for_state + bias).unsqueeze(2)
+        x = x.flatten(1, 2)
+        for layer in rest:
+            x = affine(layer.matrix, torch.relu(x))
+        return x.view(shape[:3])
 
     def _features(self, obs: Observation, point: Tensor) -> Tensor:
         """The item's features; for a point between items a soft mixture, through which the gradient flows."""
