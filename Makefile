@@ -27,7 +27,7 @@ demo: core            ## train TD3 on Pendulum, show it against the untrained po
 	@$(BIN)/python -m twofold demo
 
 test: dev             ## all tests that gate a change
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: dev            ## format, lint, types
 	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy

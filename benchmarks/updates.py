@@ -3,12 +3,15 @@
     python benchmarks/updates.py [--threads 1 2] [--seconds 20]
 
 One process for each thread count. Products, fused updates and autograd updates alternate in short chunks, and
-the medians are compared, so that a busy neighbour touches all of them alike.
+the medians are compared. With one thread the clock is the thread's CPU time, which a busy neighbour hardly
+touches; with more it is the wall clock, and chunks in which other processes used a CPU are left out as long
+as some remain. `others_cores` and `quiet_chunks` say how far the numbers can be trusted.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -16,10 +19,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 OBS, ACTION, HIDDEN, BATCH, DELAY = 17, 6, (256, 256), 256, 2
 CHUNK_SECONDS = 0.15
+QUIET_CORES = 0.2
 
 
 def measure(threads: int, seconds: float = 20.0) -> dict[str, float]:
@@ -46,7 +50,7 @@ def measure_here(threads: int, seconds: float) -> dict[str, float]:
         contenders["products_by_workers"] = (1, products_by_workers(threads))
         contenders["products"] = (threads, contenders["products"][1])
         contenders["autograd"] = (threads, contenders["autograd"][1])
-    rates = interleaved(contenders, seconds)
+    rates, noise = interleaved(contenders, seconds, time.thread_time if threads == 1 else time.perf_counter)
     limit = max(rate for name, rate in rates.items() if name.startswith("products"))
     torch.set_num_threads(1)
     return {
@@ -56,31 +60,57 @@ def measure_here(threads: int, seconds: float) -> dict[str, float]:
         "fused_share_of_best_products": rates["fused"] / limit,
         "autograd_share_of_products": rates["autograd"] / rates["products"],
         "act_microseconds": act_microseconds(),
+        **noise,
     }
 
 
-def interleaved(contenders: dict[str, tuple[int, Callable[[], None]]], seconds: float) -> dict[str, float]:
-    """Median calls per second of each contender, over chunks taken in turn."""
+def interleaved(
+    contenders: dict[str, tuple[int, Callable[[], None]]], seconds: float, clock: Callable[[], float]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Median calls per second of each contender over chunks taken in turn, and how busy the machine was."""
     import torch
 
-    rates: dict[str, list[float]] = {name: [] for name in contenders}
+    chunks: dict[str, list[tuple[float, float]]] = {name: [] for name in contenders}
     end = time.perf_counter() + seconds
-    while time.perf_counter() < end or not all(len(chunks) >= 3 for chunks in rates.values()):
+    while time.perf_counter() < end or not all(len(taken) >= 3 for taken in chunks.values()):
         for name, (threads, call) in contenders.items():
             torch.set_num_threads(threads)
             for _ in range(2 * DELAY):
                 call()
-            rates[name].append(chunk_rate(call))
-    return {name: statistics.median(chunks) for name, chunks in rates.items()}
+            chunks[name].append(chunk(call, clock))
+    rates = {name: statistics.median(quiet(taken)) for name, taken in chunks.items()}
+    others = [cores for taken in chunks.values() for _, cores in taken]
+    noise = {
+        "others_cores": statistics.median(others),
+        "quiet_chunks": sum(cores < QUIET_CORES for cores in others) / len(others),
+    }
+    return rates, noise
 
 
-def chunk_rate(call: Callable[[], None]) -> float:
-    """Calls per second in one chunk; whole delays, so that every chunk holds the same share of actor steps."""
-    calls, start = 0, time.perf_counter()
-    while (elapsed := time.perf_counter() - start) < CHUNK_SECONDS or calls % DELAY:
+def quiet(taken: list[tuple[float, float]]) -> list[float]:
+    """Rates of the chunks in which nobody else ran; of all chunks when fewer than three were quiet."""
+    undisturbed = [rate for rate, others in taken if others < QUIET_CORES]
+    return undisturbed if len(undisturbed) >= 3 else [rate for rate, _ in taken]
+
+
+def chunk(call: Callable[[], None], clock: Callable[[], float]) -> tuple[float, float]:
+    """Calls per second of one chunk of whole delays, and the cores that other processes used meanwhile."""
+    busy, own, wall = machine_seconds(), time.process_time(), time.perf_counter()
+    calls, start = 0, clock()
+    while (elapsed := clock() - start) < CHUNK_SECONDS or calls % DELAY:
         call()
         calls += 1
-    return calls / elapsed
+    others = machine_seconds() - busy - (time.process_time() - own)
+    return calls / elapsed, others / (time.perf_counter() - wall)
+
+
+def machine_seconds() -> float:
+    """CPU seconds that all processes have used since the machine started (0 if it does not tell)."""
+    if not os.path.exists("/proc/stat"):
+        return 0.0
+    with open("/proc/stat") as file:
+        ticks = [int(word) for word in file.readline().split()[1:9]]
+    return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
 
 
 def products(rows: int = BATCH) -> Callable[[], None]:
@@ -89,7 +119,7 @@ def products(rows: int = BATCH) -> Callable[[], None]:
 
     def layers(inputs: int, outputs: int) -> list[tuple[Any, Any, Any]]:
         sizes = [inputs, *HIDDEN, outputs]
-        shapes = list(zip(sizes[:-1], sizes[1:], strict=True))
+        shapes = list(itertools.pairwise(sizes))
         return [(torch.randn(rows, a), torch.randn(a, b) / a**0.5, torch.randn(rows, b)) for a, b in shapes]
 
     actor, critics = layers(OBS, ACTION), [layers(OBS + ACTION, 1) for _ in range(2)]
@@ -159,7 +189,7 @@ class Networks:
         self.target_actor, self.target_critic = Flat(copy_of(actor)), Flat(copy_of(critic))
         self.actor_adam, self.critic_adam = Adam(self.actor, 3e-4), Adam(self.critic, 3e-4)
         rows = torch.randn(BATCH, 2 * OBS + ACTION + 1, generator=generator)
-        self.obs, self.action, self.next_obs, reward = rows.split([OBS, ACTION, OBS, 1], dim=1)
+        self.obs, self.action, self.next_obs, reward = torch.split(rows, [OBS, ACTION, OBS, 1], dim=1)
         self.reward = reward[:, 0]
         self.terminated, self.discount = torch.zeros(BATCH), torch.full((BATCH,), 0.99)
         self.noise = torch.empty(BATCH, ACTION)
@@ -201,7 +231,10 @@ def autograd_update() -> Callable[[], None]:
     """The same update by autograd on the same modules."""
     import torch
 
+    from twofold.nets import Twin
+
     n, updates = Networks(), 0
+    first = cast(Twin, n.critic.module).first
 
     def target() -> Any:
         with torch.no_grad():
@@ -219,7 +252,7 @@ def autograd_update() -> Callable[[], None]:
         if updates % DELAY == 0:
             n.actor.zero_grad()
             n.critic.module.requires_grad_(False)
-            (-n.critic.module.first(n.obs, n.actor.module(n.obs)).mean()).backward()
+            (-first(n.obs, n.actor.module(n.obs)).mean()).backward()  # type: ignore[no-untyped-call]
             n.critic.module.requires_grad_(True)
             n.actor_adam.step()
             n.track()
@@ -231,9 +264,10 @@ def act_microseconds(calls: int = 2000) -> float:
     """Median time of the numpy actor for one observation."""
     import numpy as np
 
+    from twofold.nets import MLP
     from twofold.nets.acting import NumpyActor
 
-    actor = NumpyActor(Networks().actor.module)
+    actor = NumpyActor(cast(MLP, Networks().actor.module))
     obs = np.random.default_rng(0).standard_normal((1, OBS)).astype(np.float32)
     times = []
     for _ in range(calls):

@@ -52,11 +52,11 @@ examples:
     "resume": """usage: twofold resume RUN [--import=FILE.py]
 
 Go on with a stopped run to its end, bit for bit as if it had not been stopped.""",
-    "eval": """usage: twofold eval RUN_OR_POLICY [--episodes=N] [--seed=N] [--import=FILE.py]
+    "eval": """usage: twofold eval RUN_OR_POLICY | --zoo=NAME [--episodes=N] [--seed=N] [--import=FILE.py]
 
 Score a policy on fresh seeds: mean, standard deviation and 95 % interval.
 example: twofold eval runs/pendulum/td3_seed0 --episodes=100""",
-    "play": """usage: twofold play RUN_OR_POLICY [--out=FILE.mp4] [--human] [--seed=N] [--import=FILE.py]
+    "play": """usage: twofold play RUN_OR_POLICY | --zoo=NAME [--out=FILE.mp4] [--human] [--seed=N] [--import=FILE.py]
 
 Write a video of one episode, or open a window with --human.
 example: twofold play runs/hopper/td3_seed0 --out=hopper.mp4""",
@@ -69,10 +69,10 @@ examples: twofold show runs/pendulum/td3_seed0
     "plot": """usage: twofold plot RUN ... [--out=FILE.png] [--metric=return] [--world=NAME] [--mean]
 
 Learning curves of one or several runs; --mean draws the mean over runs with its 95 % interval.""",
-    "export": """usage: twofold export RUN_OR_POLICY [--out=FILE.onnx]
+    "export": """usage: twofold export RUN_OR_POLICY | --zoo=NAME [--out=FILE.onnx]
 
 Write ONNX that takes raw observations and returns real actions, and check it against the policy.""",
-    "demo": "usage: twofold demo\n\nTrain TD3 on Pendulum and show it against the untrained policy: what `make demo` runs.",
+    "demo": "usage: twofold demo\n\nTrain TD3 on Pendulum and show it against the untrained policy.",
     "check": """usage: twofold check [--env-config=NAME] [--import=FILE.py] [settings]
 
 Say what is wrong with a world: shapes, finite values, episodes that are a function of (seed, actions), resuming.""",
@@ -281,16 +281,18 @@ def _place(typed: Arguments, what: str) -> str:
 
 def _policy(typed: Arguments) -> Any:
     from twofold.core.imports import import_user_code
-    from twofold.core.policy_file import load_policy
+    from twofold.core.policy_file import load_policy, zoo_path
 
     import_user_code(typed.options.get("import", ()))
+    if "zoo" in typed.options:
+        return load_policy(zoo_path(typed.options["zoo"]))
     return load_policy(_place(typed, "a run directory or a policy file"))
 
 
 def _eval(argv: list[str]) -> int:
     from twofold import api
 
-    typed = parse(argv, ("episodes", "seed", "import"))
+    typed = parse(argv, ("episodes", "seed", "zoo", "import"))
     policy = _policy(typed)
     scores = api.score(policy, _int(typed, "episodes", 100), _int(typed, "seed", 3_000_000))
     _print_scores(scores, "fresh seeds")
@@ -307,30 +309,27 @@ def _print_scores(scores: dict[str, Any], where: str) -> None:
     for world, metrics in scores.items():
         for name, s in metrics.items():
             interval = f"95 % interval [{s['low']:.2f}, {s['high']:.2f}]"
-            print(
-                f"{world:<10} {name:<12} {s['mean']:10.2f} ± {s['std']:.2f}  {interval}  ({s['episodes']:.0f} episodes, {where})"
-            )
+            count = f"({s['episodes']:.0f} episodes, {where})"
+            print(f"{world:<10} {name:<12} {s['mean']:10.2f} ± {s['std']:.2f}  {interval}  {count}")
 
 
 def _play(argv: list[str]) -> int:
-    from twofold.core.errors import UserError
     from twofold.core.play import play, viewed_world, write_video
+    from twofold.core.world import evaluation_names, make_world
 
-    typed = parse(argv, ("out", "human", "seed", "import"))
-    policy, human = _policy(typed), "human" in typed.options
-    out = Path(typed.options.get("out", "play.mp4"))
-    try:
-        world = viewed_world(policy.config, "human" if human else "rgb_array")
-        frames, total = play(world, policy.policy, _int(typed, "seed", 3_000_000), frames=not human)
-        fps = world.metadata.get("render_fps") or world.envs[0].metadata.get("render_fps", 30)
-        world.close()
-    except UserError:
-        raise
-    except Exception as error:  # rendering needs drivers that a machine may lack, each failing in its own way
-        raise UserError(f"rendering is impossible here ({type(error).__name__}: {error})") from None
+    typed = parse(argv, ("out", "human", "seed", "zoo", "import"))
+    policy, seed = _policy(typed), _int(typed, "seed", 3_000_000)
+    mode = "human" if "human" in typed.options else "rgb_array"
+    world, cannot = viewed_world(policy.config, mode)
+    if world is None:
+        _complain(f"rendering is impossible here ({cannot}); the episode is played without a picture")
+        world = make_world(policy.config, purpose=evaluation_names(policy.config.env)[0], rows=1)
+    frames, total = play(world, policy.policy, seed, frames=cannot is None and mode == "rgb_array")
     print(f"return     {total:.2f}")
-    if not human:
-        print(f"video      {write_video(frames, out, fps)}")
+    if frames:
+        fps = world.envs[0].metadata.get("render_fps", 30) if hasattr(world, "envs") else 10
+        print(f"video      {write_video(frames, Path(typed.options.get('out', 'play.mp4')), int(fps))}")
+    world.close()
     return 0
 
 
@@ -374,6 +373,7 @@ def _show_progress(run: Any) -> None:
 
 def _list(argv: list[str]) -> int:
     from twofold.core.config import CONF, config_names
+    from twofold.core.policy_file import zoo_names
     from twofold.core.registry import learners, networks, worlds
 
     for title, registry in (("worlds", worlds), ("learners", learners), ("networks", networks)):
@@ -385,6 +385,7 @@ def _list(argv: list[str]) -> int:
         for name in config_names(kind):
             first = (CONF / kind / f"{name}.yaml").read_text().splitlines()[0]
             print(f"  {name:<22} {first[2:] if first.startswith('# ') else ''}")
+    print(f"--zoo (trained policies)\n  {', '.join(zoo_names())}")
     return 0
 
 
@@ -405,7 +406,7 @@ def _plot(argv: list[str]) -> int:
 def _export(argv: list[str]) -> int:
     from twofold.learners.export import export_onnx
 
-    typed = parse(argv, ("out", "import"))
+    typed = parse(argv, ("out", "zoo", "import"))
     policy = _policy(typed)
     difference, path = export_onnx(policy, Path(typed.options.get("out", "policy.onnx")))
     print(f"onnx       {path}   (largest difference to the policy on random observations: {difference:.1e})")

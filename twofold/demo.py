@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from . import api
+from .core.config import Config
 from .core.console import Bar, Quiet
 from .core.evaluate import evaluate, summary
 from .core.play import play, side_by_side, viewed_world, write_video
 from .core.policy_file import load_policy, make_learner
-from .core.seeding import generator, test_seeds
+from .core.protocols import Policy
+from .core.seeding import final_seeds, generator
 from .core.world import make_world
 
 
@@ -35,7 +37,7 @@ def demo(steps: int = 8_000, runs: str = "runs") -> int:
     )
     world = make_world(policy.config, purpose="eval", rows=1)
     for name, who in (("untrained", before), ("trained", after)):
-        score = summary(np.asarray(evaluate(world, who, test_seeds(20))["return"]))
+        score = summary(np.asarray(evaluate(world, who, final_seeds(20))["return"]))
         print(f"{name:<10} return {score['mean']:9.1f} ± {score['std']:.1f}  (20 test episodes)")
     world.close()
     print(f"curve      {trained.folder / 'curve.png'}")
@@ -44,12 +46,11 @@ def demo(steps: int = 8_000, runs: str = "runs") -> int:
     return 0
 
 
-def _video(config: object, before: object, after: object, path: Path) -> str:
+def _video(config: Config, before: Policy, after: Policy, path: Path) -> str:
     """Untrained on the left, trained on the right; a machine that cannot render gets a sentence."""
-    try:
-        world = viewed_world(config, "rgb_array")
-        left, right = (play(world, who, test_seeds(1)[0], frames=True)[0] for who in (before, after))  # type: ignore[arg-type]
-        world.close()
-        return str(write_video(side_by_side(left, right), path, 30))
-    except Exception as error:  # drivers fail in ways of their own; the demo goes on without a picture
-        return f"none: rendering is impossible here ({error})"
+    world, cannot = viewed_world(config, "rgb_array")
+    if world is None:
+        return f"none: rendering is impossible here ({cannot})"
+    left, right = (play(world, who, final_seeds(1)[0], frames=True)[0] for who in (before, after))
+    world.close()
+    return str(write_video(side_by_side(left, right), path, 30))

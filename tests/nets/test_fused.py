@@ -114,7 +114,7 @@ def test_a_hundred_updates_equal_those_of_autograd(activation, workers):
 
 @pytest.mark.parametrize(
     ("hidden", "huber", "weighted", "workers"),
-    itertools.product([(8,), (), (7, 33, 16)], [None, 0.5], [False, True], [1, 3]),
+    list(itertools.product([(8,), (), (7, 33, 16)], [None, 0.5], [False, True], [1, 3])),
 )
 def test_gradients_and_losses_equal_those_of_autograd(hidden, huber, weighted, workers):
     networks, batch = Networks(hidden), Batch(19, seed=1)
@@ -129,11 +129,9 @@ def test_gradients_and_losses_equal_those_of_autograd(hidden, huber, weighted, w
     torch.testing.assert_close(grads, networks.critic.grads)
 
     loss = engine.actor_gradients(batch.obs)
-    grads, critic_grads = networks.actor.grads.clone(), networks.critic.grads.clone()
+    grads = networks.actor.grads.clone()
     torch.testing.assert_close(loss, autograd_actor(networks, batch))
     torch.testing.assert_close(grads, networks.actor.grads)
-    engine.actor_gradients(batch.obs)
-    networks.critic.grads.copy_(critic_grads)
 
 
 def test_the_actor_step_leaves_critic_gradients_and_values_alone():
@@ -175,7 +173,7 @@ def test_target_bootstraps_from_the_smaller_critic_at_the_clamped_action():
     networks.target_actor.values[-ACTION:] = 100.0  # tanh saturates: the action is 1 before and after noise
     networks.target_critic.values.fill_(0.0)
     first, second = networks.target_critic.values.view(2, OBS + ACTION + 1)
-    first[OBS], first[-1] = 3.0, 4.0  # 3 x first action + 4 = 7
+    first[0], first[-1] = 3.0, 4.0  # 3 x first action + 4 = 7
     second[-1] = 5.0
     obs, one = torch.zeros(1, OBS, dtype=torch.float64), torch.ones(1, dtype=torch.float64)
     noise = torch.full((1, ACTION), 0.5, dtype=torch.float64)
@@ -185,8 +183,15 @@ def test_target_bootstraps_from_the_smaller_critic_at_the_clamped_action():
     assert engine.target(obs, one, 0.9 * one, 0 * one, noise).item() == pytest.approx(1 + 0.9 * 7)
 
 
+def test_errors_are_values_minus_targets():
+    networks, batch = Networks(), Batch(8, seed=1)
+    engine = networks.engine(8, workers=2)
+    engine.critic_gradients(batch.obs, batch.action, batch.reward)
+    assert torch.equal(engine.errors(), engine.values - batch.reward)
+
+
 def test_another_batch_size_is_served_too():
-    networks, engine = Networks(), None
+    networks = Networks()
     engine = networks.engine(8)
     for size in (8, 3, 20):
         batch = Batch(size, seed=size)

@@ -1,5 +1,5 @@
 """Continuous control on Gymnasium: MuJoCo, Box2D, classic control, and any environment with bounded actions."""
 
-from . import worlds
+from . import walker_world, worlds
 
-__all__ = ["worlds"]
+__all__ = ["walker_world", "worlds"]

@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from twofold.control.wrappers import ActionRepeat, FrameHistory
 from twofold.core.config import nearest
 from twofold.core.errors import ConfigError, MissingPackage, WorldError
 from twofold.core.policy_file import rescale
@@ -23,9 +24,13 @@ class GymConfig:
     id: str = "Pendulum-v1"  # a Gymnasium environment with a Box action space
     kwargs: dict[str, Any] = field(default_factory=dict)  # arguments of gymnasium.make
     fresh: bool = False  # a new instance for every episode, where state survives reset (Box2D)
+    repeat: int = 1  # steps that an action is held
+    history: int = 1  # observations joined, the newest last
     fall_penalty: float | None = None  # training only: replaces a reward of -100 at a fall (BipedalWalker)
 
     def __post_init__(self) -> None:
+        if self.repeat < 1 or self.history < 1:
+            raise ConfigError("env_args.repeat and env_args.history must be at least 1")
         if ":" in self.id:
             raise ConfigError(
                 f"env_args.id={self.id}: name the module that registers it with --import=MODULE, and the id alone here"
@@ -77,13 +82,18 @@ def make_env(cfg: GymConfig, purpose: str, render_mode: str | None = None) -> Un
         env = gym.wrappers.FlattenObservation(env)
     if cfg.fall_penalty is not None and purpose == "train":
         env = SoftFall(env, cfg.fall_penalty)
+    if cfg.repeat > 1:
+        env = ActionRepeat(env, cfg.repeat)
+    if cfg.history > 1:
+        env = FrameHistory(env, cfg.history)
     return UnitActions(env)
 
 
 def _made(name: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
     """gymnasium.make with errors that say what to do."""
-    if "DISPLAY" not in os.environ:
-        os.environ.setdefault("MUJOCO_GL", "egl")  # headless machines have no window system to render with
+    if "DISPLAY" not in os.environ:  # headless machines have no window system to render with
+        os.environ.setdefault("MUJOCO_GL", "egl")
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     try:
         return gym.make(name, disable_env_checker=True, **kwargs)
     except gym.error.DependencyNotInstalled as error:

@@ -98,7 +98,7 @@ class Collector:
             "returns": self.returns,
             "lengths": self.lengths,
             "finished": self.finished,
-            "obs": {path: leaf for path, leaf in tree.items(self.obs, "obs")},
+            "obs": dict(tree.items(self.obs, "obs")),
             "world": self.world.snapshot(),
             "policy": self.policy.state_dict(),
             "writer": self.writer.state_dict(),

@@ -22,6 +22,9 @@ from .trainer import TrainerConfig
 CONF = Path(__file__).resolve().parent.parent / "conf"
 _NUMBER = re.compile(r"[-+]?(\d[\d_]*\.?[\d_]*|\.\d+)([eE][-+]?\d+)?$")
 _MAX_CONFIG_BYTES = 1_000_000
+# Settings that choose a part, with their defaults, and the section that belongs to the part.
+_CHOICES = {"env": "control/gym", "learner.name": "td3", "networks.name": "vector"}
+_SECTION = {"env": "env_args.", "learner.name": "learner.", "networks.name": "networks."}
 
 
 @dataclass(frozen=True)
@@ -178,21 +181,30 @@ def schema_of(cls: type, prefix: str = "") -> dict[str, Setting]:
     return found
 
 
-def _chosen(layers: list[Layer], *names: str, default: str) -> str:
-    """The value that the last layer gives to one of these names."""
-    for layer in reversed(layers):
-        for name in names:
-            if name in layer.values:
-                return str(layer.values[name])
-    return default
+def _chosen(layers: list[Layer], name: str, *, default: str) -> str:
+    """The value that the last layer gives to this name."""
+    return next((str(layer.values[name]) for layer in reversed(layers) if name in layer.values), default)
+
+
+def _without_replaced(layers: list[Layer]) -> list[Layer]:
+    """Drop a layer's settings of a part (world, learner, networks) that a layer above replaced by another."""
+    chosen = {name: _chosen(layers, name, default=default) for name, default in _CHOICES.items()}
+    current, kept = dict(_CHOICES), []
+    for layer in layers:
+        current |= {name: str(layer.values[name]) for name in _CHOICES if name in layer.values}
+        gone = tuple(_SECTION[name] for name in _CHOICES if current[name] != chosen[name])
+        values = {k: v for k, v in layer.values.items() if not k.startswith(gone) or k in _CHOICES}
+        kept.append(Layer(layer.name, values))
+    return kept
 
 
 def _sections(layers: list[Layer]) -> dict[str, type]:
     """The dataclass of each section that depends on a chosen name."""
+    chosen = {name: _chosen(layers, name, default=default) for name, default in _CHOICES.items()}
     return {
-        "env_args": worlds.get(_chosen(layers, "env", default="control/gym")).config,
-        "learner": learners.get(_chosen(layers, "learner.name", default="td3")).config,
-        "networks": networks.get(_chosen(layers, "networks.name", default="vector")).config,
+        "env_args": worlds.get(chosen["env"]).config,
+        "learner": learners.get(chosen["learner.name"]).config,
+        "networks": networks.get(chosen["networks.name"]).config,
     }
 
 
@@ -318,6 +330,7 @@ def resolve(layers: list[Layer]) -> Resolved:
     layers = [
         Layer(layer.name, {k.replace("-", "_"): v for k, v in layer.values.items()}) for layer in layers
     ]
+    layers = _without_replaced(layers)
     sections = _sections(layers)
     schema = _schema(sections)
     values = {path: setting.default for path, setting in schema.items()}
@@ -361,7 +374,7 @@ def _construct(cls: type, values: dict[str, Any], prefix: str, made: dict[str, A
         if made and entry.name in made:
             arguments[entry.name] = made[entry.name]
         elif dataclasses.is_dataclass(hints[entry.name]):
-            arguments[entry.name] = _construct(hints[entry.name], values, f"{path}.")  # type: ignore[arg-type]
+            arguments[entry.name] = _construct(hints[entry.name], values, f"{path}.")
         else:
             if values[path] is dataclasses.MISSING:
                 raise ConfigError(f"the setting {path} has no default: give {path}=...")

@@ -97,7 +97,15 @@ def summary(values: Array) -> dict[str, float]:
     mean = float(values.mean()) if count else math.nan
     std = float(values.std(ddof=1)) if count > 1 else 0.0
     half = half_interval(std, count)
-    return {"mean": mean, "std": std, "low": mean - half, "high": mean + half, "episodes": count}
+    worst = float(values.min()) if count else math.nan
+    return {
+        "mean": mean,
+        "std": std,
+        "low": mean - half,
+        "high": mean + half,
+        "min": worst,
+        "episodes": count,
+    }
 
 
 def half_interval(std: float, count: int) -> float:

@@ -12,12 +12,21 @@ from .protocols import Policy
 from .registry import worlds
 
 
-def viewed_world(config: Any, mode: str) -> Any:
-    """One row of the world that can show itself."""
+def viewed_world(config: Any, mode: str) -> tuple[Any, str | None]:
+    """One row of the world that can show itself, or (None, why not) on a machine that cannot render."""
     viewer = worlds.get(config.env).about.get("view")
     if viewer is None:
         raise UserError(f"the world '{config.env}' has no pictures to show")
-    return viewer(config.env_args, mode)
+    try:
+        world = viewer(config.env_args, mode)
+        world.reset(seed=[0], options={"reset_mask": np.ones(1, bool)})
+        world.render()
+    except Exception as error:  # drivers are missing in ways of their own, each with its own kind of error
+        return (
+            None,
+            f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason given'}",
+        )
+    return world, None
 
 
 def play(

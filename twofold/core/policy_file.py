@@ -14,7 +14,7 @@ from safetensors.numpy import save as encode
 
 from . import files, spaces
 from .checkpoint import pack, unpack
-from .config import Config, from_values, plain
+from .config import Config, from_values, nearest, plain
 from .errors import CheckpointError
 from .experience import Array, Obs
 from .protocols import Learner, Policy, World
@@ -22,6 +22,7 @@ from .registry import learners, networks
 from .seeding import Generators, generator
 
 FORMAT = 1
+ZOO = Path(__file__).resolve().parent.parent / "zoo"
 _MAX_BYTES = 1 << 30
 
 
@@ -65,9 +66,13 @@ def write_policy(run: Any, learner: Learner, world: World, name: str, score: dic
 
 def seal(arrays: dict[str, Array], about: dict[str, Any]) -> bytes:
     """Arrays and their description as one checksummed safetensors file."""
-    text = json.dumps(about)
-    body = files.checksum(text.encode() + b"".join(arrays[k].tobytes() for k in sorted(arrays)))
-    return encode(arrays, metadata={"twofold": text, "blake2b": body})
+    text = json.dumps({"about": about, "blake2b": _body(arrays, about)})
+    return encode(arrays, metadata={"twofold": text})  # one key: the order of several would change the bytes
+
+
+def _body(arrays: dict[str, Array], about: dict[str, Any]) -> str:
+    described = json.dumps(about).encode()
+    return files.checksum(described + b"".join(arrays[k].tobytes() for k in sorted(arrays)))
 
 
 def unseal(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
@@ -76,12 +81,11 @@ def unseal(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
     try:
         arrays = decode(content)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
-        text = header["twofold"]
-        body = files.checksum(text.encode() + b"".join(arrays[k].tobytes() for k in sorted(arrays)))
-        about = json.loads(text)
+        sealed = json.loads(header["twofold"])
+        about, wanted = sealed["about"], sealed["blake2b"]
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError):
         raise CheckpointError(f"{path} is not a twofold policy file, or is damaged") from None
-    if body != header.get("blake2b"):
+    if _body(arrays, about) != wanted:
         raise CheckpointError(f"{path} does not match its checksum: damaged")
     if about.get("format") != FORMAT:
         raise CheckpointError(f"{path} has policy format {about.get('format')}, this version reads {FORMAT}")
@@ -116,7 +120,22 @@ class LoadedPolicy:
 
 def rescale(action: Array, low: Array, high: Array) -> Array:
     """From [-1, 1] to the world's bounds, per dimension."""
-    return (low + (action + 1) * 0.5 * (high - low)).astype(np.float32)
+    real: Array = (low + (action + 1) * 0.5 * (high - low)).astype(np.float32)
+    return real
+
+
+def zoo_names() -> list[str]:
+    """The trained policies that are shipped."""
+    return sorted(path.stem for path in ZOO.glob("*.safetensors"))
+
+
+def zoo_path(name: str) -> Path:
+    """The file of a shipped policy."""
+    if name not in zoo_names():
+        hint = nearest(name, zoo_names())
+        did = f"did you mean '{hint}'?" if hint else f"there are {', '.join(zoo_names())}"
+        raise CheckpointError(f"no policy named '{name}' in the zoo; {did}")
+    return ZOO / f"{name}.safetensors"
 
 
 def load_policy(path: str | Path) -> LoadedPolicy:

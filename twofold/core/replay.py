@@ -24,6 +24,13 @@ class ReplayConfig:
     alpha: float = 0.4  # exponent of prioritised sampling
     min_priority: float = 1.0  # LAP's floor; pair it with learner.huber = this value
     replace: bool = True  # False: the items of a batch are distinct
+    recent_share: float = 0.0  # share of each batch from the newest `recent_items`
+    recent_items: int = 300_000
+    ending_share: float = (
+        0.0  # share of each batch from the last `ending_steps` steps before real ends (falls)
+    )
+    ending_steps: int = 60
+    endings_kept: int = 20_000  # how many of the latest ends count
 
     def __post_init__(self) -> None:
         if self.batch_size < 1 or self.buffer_size < self.batch_size:
@@ -31,6 +38,12 @@ class ReplayConfig:
                 f"replay.buffer_size must be at least replay.batch_size and both positive, "
                 f"got {self.buffer_size} and {self.batch_size}"
             )
+        if min(self.recent_share, self.ending_share) < 0 or self.recent_share + self.ending_share > 1:
+            raise ConfigError(
+                "replay.recent_share and replay.ending_share must be at least 0 and at most 1 together"
+            )
+        if min(self.recent_items, self.ending_steps, self.endings_kept) < 1:
+            raise ConfigError("replay.recent_items, ending_steps and endings_kept must be at least 1")
         if not 0 <= self.alpha <= 1 or self.min_priority <= 0:
             raise ConfigError("replay.alpha must be in [0, 1] and replay.min_priority above 0")
 
@@ -156,7 +169,8 @@ class PrioritisedRing(Ring):
 
     def _draw(self, size: int) -> Array:
         total = np.cumsum(self._priority[: len(self)], dtype=np.float64)
-        return np.searchsorted(total, self.rng.random(size) * total[-1], side="right").clip(max=len(self) - 1)
+        drawn: Array = np.searchsorted(total, self.rng.random(size) * total[-1], side="right")
+        return drawn.clip(max=len(self) - 1)
 
     def reprioritise(self, td_error: Array) -> None:
         """New priorities for the items of the last batch from their TD errors [B]."""
@@ -174,8 +188,47 @@ class PrioritisedRing(Ring):
         self._highest = float(state["highest"])
 
 
+class MixedRing(Ring):
+    """Part of every batch from the newest items, part from the steps that led to real ends, the rest uniform."""
+
+    def __init__(self, capacity: int, blank: Any, rng: np.random.Generator, cfg: ReplayConfig) -> None:
+        super().__init__(capacity, blank, rng)
+        self.cfg = cfg
+        self._endings = np.zeros(0, np.int64)  # item numbers of the latest terminated items
+        self._rows = 1  # items of one episode are this far apart
+
+    def add(self, items: Any) -> None:
+        first = self.added
+        super().add(items)
+        self._rows = max(self._rows, self.added - first)
+        ends = first + np.flatnonzero(items.terminated)
+        if len(ends):
+            self._endings = np.concatenate([self._endings, ends])[-self.cfg.endings_kept :]
+
+    def _draw(self, size: int) -> Array:
+        newest = min(self.cfg.recent_items, len(self))
+        recent, ending = round(size * self.cfg.recent_share), round(size * self.cfg.ending_share)
+        drawn = self.rng.integers(self.added - len(self), self.added, size)
+        drawn[:recent] = self.rng.integers(self.added - newest, self.added, recent)
+        held = self._endings[np.searchsorted(self._endings, self.added - len(self)) :]
+        if len(held) and ending:
+            back = self.rng.integers(0, self.cfg.ending_steps, ending) * self._rows
+            chosen = held[self.rng.integers(0, len(held), ending)] - back
+            drawn[recent : recent + ending] = chosen.clip(min=self.added - len(self))
+        return drawn % self.capacity
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | {"endings": self._endings, "rows": self._rows}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self._endings, self._rows = np.array(state["endings"]), int(state["rows"])
+
+
 def make_replay(cfg: ReplayConfig, blank: Any, rng: np.random.Generator) -> Ring:
     """The replay that the settings ask for."""
     if cfg.sampling == "prioritised":
         return PrioritisedRing(cfg.buffer_size, blank, rng, alpha=cfg.alpha, min_priority=cfg.min_priority)
+    if cfg.recent_share or cfg.ending_share:
+        return MixedRing(cfg.buffer_size, blank, rng, cfg)
     return Ring(cfg.buffer_size, blank, rng, replace=cfg.replace)

@@ -91,7 +91,7 @@ class EnvRows(VectorEnv):
             else [None if seed is None else seed + i for i in range(self.num_envs)]
         )
         self._obs = tree.copy(self._obs)
-        for row in np.flatnonzero(mask):
+        for row in np.flatnonzero(mask).tolist():
             self._put(row, self._start(row, seeds[row]))
         return tree.copy(self._obs), {}
 

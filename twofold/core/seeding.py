@@ -33,7 +33,7 @@ def validation_seeds(episodes: int) -> list[int]:
     return [VALIDATION + i for i in range(episodes)]
 
 
-def test_seeds(episodes: int) -> list[int]:
+def final_seeds(episodes: int) -> list[int]:
     """Disjoint from training and validation: used once, at the end."""
     return [TEST + i for i in range(episodes)]
 

@@ -8,7 +8,7 @@ import signal
 import time
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -48,6 +48,9 @@ class TrainerConfig:
     )
     eval_episodes: int = field(default=10, metadata={"aliases": ("test_nepisode", "test_num")})
     eval_rows: int = 1  # rows of the evaluation worlds; more only where the world steps them in one call
+    best_by: Literal["mean", "min"] = (
+        "mean"  # of the validation returns; min is TD7's rule: the worst episode counts
+    )
     test_episodes: int = 100  # on disjoint seeds, once at the end, with the best policy
     log_every: int = field(default=1_000, metadata={"aliases": ("log_interval",)})
     save_every: int = 10_000  # steps between checkpoints, or ...
@@ -200,8 +203,9 @@ class Trainer:
             self.run.log_evaluation(self.steps, name, result)
         first = next(iter(results.values()))["return"]
         self.evaluated, self.last_return = self.steps, first["mean"]
-        if self.best is None or first["mean"] > self.best:
-            self.best = first["mean"]
+        worth = first[self.cfg.best_by]
+        if self.best is None or worth > self.best:
+            self.best = worth
             self._keep("best", first)
         log.info(
             "step %8d  return %9.1f ± %.1f  (%d episodes)",
@@ -317,11 +321,11 @@ class Trainer:
         """The final score: the best policy on test seeds that nothing was chosen on."""
         from .policy_file import load_policy_into
 
-        last = self.learner.policy_state()
+        last = _as_numpy(self.learner.policy_state())
         load_policy_into(self.learner, self.run.folder / "best.safetensors")
-        seeds = seeding.test_seeds(self.cfg.test_episodes)
+        seeds = seeding.final_seeds(self.cfg.test_episodes)
         results = {n: summaries(evaluate(w, self._greedy(w), seeds)) for n, w in self.evaluations.items()}
-        self.learner.load_policy_state(_as_numpy(last))
+        self.learner.load_policy_state(last)
         files.replace_bytes(
             self.run.folder / "test.json", files.to_json({"seeds": [seeds[0], seeds[-1]], **results})
         )

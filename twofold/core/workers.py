@@ -101,7 +101,7 @@ class WorkerRows(VectorEnv):
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Obs, dict[str, Any]]:
         mask = (options or {}).get("reset_mask", np.ones(self.num_envs, bool))
         seeds = np.array([-1 if s is None else s for s in seed], np.int64)
-        for row in np.flatnonzero(mask):
+        for row in np.flatnonzero(mask).tolist():
             self.log.start(row, int(seeds[row]))
         self._obs = tree.copy(self._obs)
         asked = [i for i, part in enumerate(self._slices) if mask[part].any()]
@@ -130,7 +130,7 @@ class WorkerRows(VectorEnv):
             for name in [k for k in answer if k.startswith("episode/")]:
                 values = episode.setdefault(name.removeprefix("episode/"), np.full(rows, np.nan))
                 values[part] = answer[name]
-        for row in np.flatnonzero(~broken):
+        for row in np.flatnonzero(~broken).tolist():
             self.log.step(row, actions[row])
         info: dict[str, Any] = {"episode": episode} if episode else {}
         return self._obs, reward, terminated, truncated, info | ({"broken": broken} if broken.any() else {})
@@ -147,12 +147,15 @@ class WorkerRows(VectorEnv):
         process, pipe = self._workers[i]
         try:
             if not pipe.poll(self.hang_limit):
-                return self._restart(i, f"no answer within {self.hang_limit:g} s")
+                self._restart(i, f"no answer within {self.hang_limit:g} s")
+                return None
             content = pipe.recv_bytes()
         except (EOFError, ConnectionResetError, OSError):
-            return self._restart(i, f"the process died (exit code {process.exitcode})")
+            self._restart(i, f"the process died (exit code {process.exitcode})")
+            return None
         if content[:1] == b"!":
-            return self._restart(i, content[1:].decode(errors="replace").strip().splitlines()[-1])
+            self._restart(i, content[1:].decode(errors="replace").strip().splitlines()[-1])
+            return None
         answer = decode(content)
         for path, leaf in tree.items(self._obs):
             leaf[self._slices[i]] = answer.pop(f"obs/{path}")

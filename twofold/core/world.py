@@ -86,7 +86,8 @@ def check_world(world: World, steps: int = 200, seed: int = 7) -> list[str]:
 def _random_actions(world: World, rng: np.random.Generator) -> Any:
     space = world.single_action_space
     if hasattr(space, "nvec"):
-        return rng.integers(0, np.broadcast_to(space.nvec, (world.num_envs, *space.shape)))
+        nvec = np.asarray(space.nvec)
+        return rng.integers(0, np.broadcast_to(nvec, (world.num_envs, *nvec.shape)))
     return rng.uniform(-1, 1, (world.num_envs, *(space.shape or ()))).astype(np.float32)
 
 

@@ -37,7 +37,7 @@ class TransitionWriter:
 
     @staticmethod
     def _picked(items: Transition, rows: Array) -> Transition | None:
-        return tree.index(items, rows) if rows.any() else None  # type: ignore[no-any-return]
+        return tree.index(items, rows) if rows.any() else None
 
     def _n_step(self, steps: Steps, reward: Array, ended: Array) -> Transition | None:
         done: list[Transition | None] = []
@@ -52,7 +52,7 @@ class TransitionWriter:
         while self._live and not self._live[0].any():
             del self._live[0], self._pending[0]
         found = [items for items in done if items is not None]
-        return tree.concatenate(found) if found else None  # type: ignore[no-any-return]
+        return tree.concatenate(found) if found else None
 
     def _extend(self, steps: Steps, reward: Array, ended: Array) -> None:
         """Add this step's reward to every waiting row and begin a new pending step."""

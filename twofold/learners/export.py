@@ -26,6 +26,7 @@ class Deployed(nn.Module):
         self.actor: nn.Module = policy.learner.actor.module  # type: ignore[attr-defined]
         normaliser = policy.learner.normaliser  # type: ignore[attr-defined]
         size = policy.observation_space.shape
+        self.clip: float
         shift, scale, self.clip = (
             (np.zeros(size, np.float32), np.ones(size, np.float32), np.inf)
             if normaliser is None

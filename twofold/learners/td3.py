@@ -9,20 +9,19 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from twofold.core import tree
 from twofold.core.errors import ConfigError
-from twofold.core.experience import Array, Obs, Transition
+from twofold.core.experience import Array, Transition
 from twofold.core.protocols import Metrics, State
 from twofold.core.registry import learners
 from twofold.core.schedules import Schedule
 from twofold.core.seeding import Generators
 from twofold.core.writers import TransitionWriter
-from twofold.nets.acting import NumpyActor
+from twofold.learners.gradients import Autograd, Quantiles
+from twofold.learners.policy import TD3Policy
 from twofold.nets.flat import Adam, Flat
 from twofold.nets.fused import FusedTD3, supports
-from twofold.nets.mlp import MLP
 from twofold.nets.normaliser import Normaliser
 from twofold.nets.target import copy_of, track
 
@@ -45,6 +44,17 @@ class TD3Config:
     expl_noise_floor: float = 0.05  # where a linear or exponential schedule ends
     expl_noise_over: int = 1_000_000  # steps or episodes until the floor
     expl_noise_per: Literal["step", "episode"] = "step"
+    expl_noise_drawn: bool = False  # every episode draws its own noise from U(0, the schedule's value)
+    warmup_hold: int = 1  # steps that a random action of the warm-up is held
+    lr_floor: float = 1.0  # the learning rates end at this share of their start, ...
+    lr_decay_from: int = 0  # ... falling linearly from this update on ...
+    lr_decay_over: int = 1_000_000  # ... over so many updates
+    actor_average: float = (
+        0.0  # decay of an averaged actor, which then acts in evaluation and is what is kept
+    )
+    drop_quantiles: int = (
+        2  # with networks.critic_outputs > 1: highest quantiles dropped from the target, per critic
+    )
     huber: float | None = None  # Huber loss with this threshold in place of the squared error
     grad_clip: float | None = None  # largest global norm of a network's gradient
     weight_decay: float = 0.0  # decoupled, both networks
@@ -59,20 +69,17 @@ class TD3Config:
             raise ConfigError(
                 f"learner.gamma must be in [0, 1] and learner.tau in (0, 1], got {self.gamma} and {self.tau}"
             )
-        for name in (
-            "actor_lr",
-            "critic_lr",
-            "policy_delay",
-            "n_step",
-            "reward_scale",
-            "expl_noise_over",
-            "lr_over",
-        ):
+        positive = ("actor_lr", "critic_lr", "policy_delay", "n_step", "reward_scale", "expl_noise_over")
+        for name in (*positive, "warmup_hold", "lr_floor", "lr_decay_over"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"learner.{name} must be above 0, got {getattr(self, name)}")
         for name in ("policy_noise", "noise_clip", "expl_noise", "expl_noise_floor", "weight_decay"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"learner.{name} must not be negative, got {getattr(self, name)}")
+        if not 0 <= self.actor_average < 1 or self.lr_floor > 1 or self.drop_quantiles < 0:
+            raise ConfigError(
+                "learner.actor_average must be in [0, 1), lr_floor in (0, 1] and drop_quantiles at least 0"
+            )
         if (self.huber is not None and self.huber <= 0) or (
             self.grad_clip is not None and self.grad_clip <= 0
         ):
@@ -89,11 +96,13 @@ class TD3:
         self.cfg, self.observation_space, self.action_space = cfg, observation_space, action_space
         self.rng = rngs["smoothing"]
         self.updates = 0
-        # Worlds with few valid actions bring a chooser: from the actor's free action to the one taken.
+        # Worlds with few valid actions bring a chooser: from the actor's free action to the one that is taken.
         self.chooser: Any = getattr(networks, "chooser", None)
         self.actor, self.critic = Flat(networks.actor()), Flat(networks.critic())
         self.target_actor = Flat(copy_of(self.actor.module))
         self.target_critic = Flat(copy_of(self.critic.module))
+        self.average = Flat(copy_of(self.actor.module)) if cfg.actor_average else None
+        self.lr = Schedule("linear", 1.0, cfg.lr_floor, cfg.lr_decay_over)
         self.actor_optimiser = Adam(self.actor, cfg.actor_lr, weight_decay=cfg.weight_decay)
         self.critic_optimiser = Adam(self.critic, cfg.critic_lr, weight_decay=cfg.weight_decay)
         self.normaliser = self._normaliser() if cfg.normalise_obs else None
@@ -116,6 +125,8 @@ class TD3:
             self._descend(self.actor, self.actor_optimiser)
             track(self.target_critic, self.critic, self.cfg.tau)
             track(self.target_actor, self.actor, self.cfg.tau)
+            if self.average is not None:
+                track(self.average, self.actor, 1 - self.cfg.actor_average)
 
     def _decay(self) -> None:
         """Both learning rates for this update."""
@@ -136,6 +147,8 @@ class TD3:
     def _descend(self, flat: Flat, optimiser: Adam) -> None:
         if self.cfg.grad_clip is not None:
             flat.clip_(self.cfg.grad_clip)
+        start = self.cfg.actor_lr if flat is self.actor else self.cfg.critic_lr
+        optimiser.lr = start * self.lr(self.updates - self.cfg.lr_decay_from)
         optimiser.step()
 
     def _tensors(self, batch: Transition) -> tuple[Any, Any, Tensor, Tensor, Tensor, Tensor]:
@@ -156,6 +169,8 @@ class TD3:
         if self.cfg.engine == "fused" and not fits:
             raise ConfigError("learner.engine=fused needs plain MLPs and twin critics; use engine=auto")
         parts = (self.actor, self.critic, self.target_actor, self.target_critic)
+        if getattr(self.critic.module, "outputs", 1) > 1:
+            return Quantiles(*parts, drop=self.cfg.drop_quantiles)
         if not fits or self.cfg.engine == "autograd":
             return Autograd(*parts, twin=self.cfg.twin, chooser=self.chooser)
         # The engine has threads of its own, one for each share of the batch: torch must not split products too.
@@ -170,6 +185,11 @@ class TD3:
 
     # ---- what the trainer asks for ----
 
+    @property
+    def acting(self) -> nn.Module:
+        """The network that acts when it counts: the averaged actor, if there is one."""
+        return (self.actor if self.average is None else self.average).module
+
     def policy(self, *, explore: bool, rows: int, rng: np.random.Generator) -> TD3Policy:
         return TD3Policy(self, explore=explore, rows=rows, rng=rng)
 
@@ -181,7 +201,7 @@ class TD3:
 
     def td_error(self) -> Array:
         """Largest error of the two critics for each item of the last batch, for prioritised replay."""
-        return self.engine.errors().abs().amax(dim=0).numpy()  # type: ignore[no-any-return]
+        return self.engine.errors().abs().amax(dim=0).numpy()
 
     def metrics(self) -> Metrics:
         if self._metrics is not None:
@@ -199,13 +219,14 @@ class TD3:
         total = self.critic_loss + self.actor_loss + self.critic.grads.sum() + self.actor.grads.sum()
         if math.isfinite(float(total)):
             return None
-        named = {"critic loss": self.critic_loss, "actor loss": self.actor_loss}
+        named: dict[str, Any] = {"critic loss": self.critic_loss, "actor loss": self.actor_loss}
         for name, flat in (("critic", self.critic), ("actor", self.actor)):
             named |= {f"gradient of {name}.{n}": p.grad for n, p in flat.module.named_parameters()}
         return next((name for name, value in named.items() if not torch.isfinite(value).all()), "a gradient")
 
     def state_dict(self) -> State:
         parts = {name: getattr(self, name).module.state_dict() for name in _NETWORKS}
+        parts["average"] = None if self.average is None else self.average.module.state_dict()
         parts |= {name: getattr(self, name).state_dict() for name in ("actor_optimiser", "critic_optimiser")}
         normaliser = None if self.normaliser is None else self.normaliser.state_dict()
         smoothing = self.rng.bit_generator.state
@@ -215,6 +236,8 @@ class TD3:
     def load_state_dict(self, state: State) -> None:
         for name in _NETWORKS:
             load_module(getattr(self, name).module, state[name], name)
+        if self.average is not None:
+            load_module(self.average.module, state["average"], "average")
         for name in ("actor_optimiser", "critic_optimiser"):
             getattr(self, name).load_state_dict(tree.map(_tensor, state[name]))
         if self.normaliser is not None:
@@ -225,13 +248,13 @@ class TD3:
 
     def policy_state(self) -> State:
         normaliser = None if self.normaliser is None else self.normaliser.state_dict()
-        state = {"actor": self.actor.module.state_dict(), "normaliser": normaliser}
+        state = {"actor": self.acting.state_dict(), "normaliser": normaliser}
         if self.chooser is not None:  # it asks the critic
             state |= {"critic": self.critic.module.state_dict(), "chooser": self.chooser.state_dict()}
         return state
 
     def load_policy_state(self, state: State) -> None:
-        load_module(self.actor.module, state["actor"], "actor")
+        load_module(self.acting, state["actor"], "actor")
         if self.normaliser is not None:
             self.normaliser.load_state_dict(state["normaliser"])
         if self.chooser is not None:
@@ -250,136 +273,10 @@ def load_module(module: nn.Module, state: State, name: str) -> None:
     """Copy saved arrays into a module; another shape is the user's mistake and is named."""
     wanted = {k: tuple(v.shape) for k, v in module.state_dict().items()}
     given = {k: tuple(v.shape) for k, v in state.items()}
-    for key in wanted.keys() | given.keys():
+    for key in [*wanted, *given]:
         if wanted.get(key) != given.get(key):
             raise ConfigError(
                 f"{name}.{key} is {given.get(key)} in the file and {wanted.get(key)} here: the policy was trained "
                 "for another world or other networks"
             )
     module.load_state_dict({key: _tensor(value) for key, value in state.items()})
-
-
-class Autograd:
-    """Targets and gradients by torch's autograd, for any actor and critic."""
-
-    def __init__(
-        self, actor: Flat, critic: Flat, target_actor: Flat, target_critic: Flat, *, twin: bool = True,
-        chooser: Any = None,
-    ) -> None:  # fmt: skip
-        self.actor, self.critic, self.twin, self.chooser = actor, critic, twin, chooser
-        self.target_actor, self.target_critic = target_actor.module, target_critic.module
-        self.values = torch.zeros(2, 0)
-        self._target = torch.zeros(0)
-
-    @torch.no_grad()
-    def target(
-        self, next_obs: Any, reward: Tensor, discount: Tensor, terminated: Tensor, noise: Tensor | None
-    ) -> Tensor:
-        """r + gamma^n (1 - terminated) min Q'(s', smoothed action)."""
-        action = self.target_actor(next_obs)
-        if noise is not None:
-            action = (action + noise).clamp(-1, 1)
-        if self.chooser is None:
-            values = self.target_critic(next_obs, action)
-        else:
-            values = self.chooser.values(next_obs, action, self.target_critic)
-        pessimistic = values.amin(dim=0) if self.twin else values[0]
-        return reward + discount * (1 - terminated) * pessimistic  # type: ignore[no-any-return]
-
-    def critic_gradients(
-        self,
-        obs: Any,
-        action: Tensor,
-        target: Tensor,
-        *,
-        huber: float | None = None,
-        weights: Tensor | None = None,
-    ) -> Tensor:
-        """Fill `critic.grads`; the loss is the sum over both critics of the mean error."""
-        self.critic.zero_grad()
-        values = self.critic.module(obs, action)
-        goal = target.expand_as(values)
-        if huber is None:
-            error = functional.mse_loss(values, goal, reduction="none")
-        else:
-            error = functional.huber_loss(values, goal, reduction="none", delta=huber)
-        loss = (error if weights is None else error * weights).mean(dim=1).sum()
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.values, self._target = values.detach(), target
-        return loss.detach()
-
-    def actor_gradients(self, obs: Any) -> Tensor:
-        """Fill `actor.grads` with those of -mean Q1(s, actor(s)), at the actor's own fresh action."""
-        self.actor.zero_grad()
-        self.critic.module.requires_grad_(False)
-        action = self.actor.module(obs)
-        critic = self.critic.module
-        first = critic.first(obs, action) if hasattr(critic, "first") else critic(obs, action)[0]
-        loss = -first.mean()
-        loss.backward()
-        self.critic.module.requires_grad_(True)
-        return loss.detach()  # type: ignore[no-any-return]
-
-    def errors(self) -> Tensor:
-        """TD errors [2, B] of the last batch."""
-        return self.values - self._target
-
-
-class TD3Policy:
-    """Acts with the learner's actor; with `explore`, adds Gaussian noise in the normalised action space."""
-
-    def __init__(self, learner: TD3, *, explore: bool, rows: int, rng: np.random.Generator) -> None:
-        cfg = learner.cfg
-        self.learner, self.explore, self.rows, self.rng = learner, explore, rows, rng
-        self.steps = self.episodes = 0
-        self.sigma = Schedule(
-            cfg.expl_noise_schedule, cfg.expl_noise, cfg.expl_noise_floor, cfg.expl_noise_over
-        )
-        module = learner.actor.module
-        self._act = NumpyActor(module).act if type(module) is MLP else self._by_torch
-
-    def reset(self, rows: Array) -> None:
-        self.episodes += int(rows.sum())
-
-    def act(self, obs: Obs) -> Array:
-        """Actions [N, a] in [-1, 1]."""
-        action = self._act(self._seen(obs))
-        if self.explore:
-            progress = self.steps if self.learner.cfg.expl_noise_per == "step" else self.episodes
-            noise = self.rng.standard_normal(action.shape, dtype=np.float32)
-            self.steps += len(action)
-            action = (action + np.float32(self.sigma(progress)) * noise).clip(-1, 1)
-        return action if self.learner.chooser is None else self._chosen(obs, action)
-
-    def _chosen(self, obs: Obs, action: Array) -> Array:
-        """The valid action that the chooser makes of a free one."""
-        chooser, seen = self.learner.chooser, tree.map(torch.from_numpy, obs)
-        action = chooser.choose(seen, torch.from_numpy(action), self.learner.critic.module).numpy()
-        return chooser.explore(obs, action, self.rng) if self.explore else action  # type: ignore[no-any-return]
-
-    def random(self, obs: Obs) -> Array:
-        """Uniform actions, for the warm-up."""
-        self._seen(obs)
-        if self.learner.chooser is not None:
-            return self.learner.chooser.random(obs, self.rng)  # type: ignore[no-any-return]
-        shape = (len(tree.leaves(obs)[0]), *self.learner.action_space.shape)
-        return self.rng.uniform(-1, 1, shape).astype(np.float32)
-
-    def _seen(self, obs: Obs) -> Obs:
-        """The observation as the networks see it; while exploring, the normaliser learns from it."""
-        normaliser = self.learner.normaliser
-        if normaliser is None:
-            return obs
-        if self.explore:
-            normaliser.observe(obs)
-        return normaliser(obs)
-
-    @torch.no_grad()
-    def _by_torch(self, obs: Obs) -> Array:
-        return self.learner.actor.module(tree.map(torch.from_numpy, obs)).numpy()  # type: ignore[no-any-return]
-
-    def state_dict(self) -> State:
-        return {"steps": self.steps, "episodes": self.episodes}
-
-    def load_state_dict(self, state: State) -> None:
-        self.steps, self.episodes = int(state["steps"]), int(state["episodes"])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
-from twofold.nets.mlp import MLP
+from twofold.nets.mlp import MLP, Affine
 
 Array = NDArray[np.floating]
 
@@ -51,12 +53,10 @@ class NumpyActor:
         self.refresh()
 
     def refresh(self) -> None:
-        """Look up the weights again; needed only after they moved to other memory (a new `Flat`, a new dtype)."""
-        self._matrices = [layer.matrix.detach().numpy() for layer in self._module.layers]
-        norms = self._module.norms
-        self._norms = (
-            [] if norms is None else [(n.weight.detach().numpy(), n.bias.detach().numpy()) for n in norms]
-        )
+        """Look the weights up again; needed only when they moved to other memory, as into a new `Flat`."""
+        self._matrices = [cast(Affine, layer).matrix.detach().numpy() for layer in self._module.layers]
+        norms = [cast(nn.LayerNorm, norm) for norm in self._module.norms or []]
+        self._norms = [(norm.weight.detach().numpy(), norm.bias.detach().numpy()) for norm in norms]
         self._allocate(1)
 
     def _allocate(self, rows: int) -> None:
@@ -78,7 +78,7 @@ class NumpyActor:
             if self._norms:
                 _normalise(y, *self._norms[index])
             self._activate(y)
-        action = self._inputs[-1] @ self._matrices[-1]
+        action: Array = self._inputs[-1] @ self._matrices[-1]
         if self._module.output == "tanh":
             np.tanh(action, out=action)
         return action

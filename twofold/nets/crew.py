@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -16,8 +17,8 @@ class Crew:
     def __init__(self, helpers: int) -> None:
         self._jobs: list[SimpleQueue[Job | None]] = [SimpleQueue() for _ in range(helpers)]
         self._results: list[SimpleQueue[BaseException | None]] = [SimpleQueue() for _ in range(helpers)]
-        for queues in zip(self._jobs, self._results, strict=True):
-            threading.Thread(target=_serve, args=queues, daemon=True, name="twofold-crew").start()
+        for arguments in zip(_cpus(helpers), self._jobs, self._results, strict=True):
+            threading.Thread(target=_serve, args=arguments, daemon=True, name="twofold-crew").start()
         # The threads hold only the queues, so that dropping the crew ends them.
         weakref.finalize(self, _dismiss, self._jobs)
 
@@ -35,7 +36,18 @@ class Crew:
                 raise error
 
 
-def _serve(jobs: SimpleQueue[Job | None], results: SimpleQueue[BaseException | None]) -> None:
+def _cpus(helpers: int) -> list[int | None]:
+    """A CPU for each helper when the crew fills the machine; with CPUs to spare the scheduler chooses."""
+    allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    # A helper is woken by its caller, and the scheduler then tends to put both on the caller's CPU.
+    return [*allowed[1:]] if len(allowed) == helpers + 1 else [None] * helpers
+
+
+def _serve(
+    cpu: int | None, jobs: SimpleQueue[Job | None], results: SimpleQueue[BaseException | None]
+) -> None:
+    if cpu is not None:
+        os.sched_setaffinity(0, {cpu})  # of this thread alone
     while (job := jobs.get()) is not None:
         try:
             job()

@@ -11,7 +11,7 @@ from torch.optim.adam import adam
 
 
 class Flat:
-    """A module whose parameters are views of one 1-D tensor `values` and whose gradients are views of `grads`.
+    """A module whose parameters are views of one 1-D tensor, `values`, and their gradients of `grads`.
 
     Autograd accumulates into `grads` in place. Call `zero_grad` here, not on the module: setting a
     parameter's gradient to None would detach it from `grads`.
@@ -39,7 +39,7 @@ class Flat:
 
     def split(self, flat: Tensor) -> Iterator[Tensor]:
         """Views of a tensor laid out like `values`, one for each parameter in its shape."""
-        pieces = flat.split([p.numel() for p in self._parameters])
+        pieces = torch.split(flat, [p.numel() for p in self._parameters])
         return (piece.view(p.shape) for piece, p in zip(pieces, self._parameters, strict=True))
 
     def zero_grad(self) -> None:
@@ -48,7 +48,7 @@ class Flat:
 
     def clip_(self, max_norm: float) -> Tensor:
         """Scale the gradients down to a global norm of `max_norm`; returns the norm before."""
-        norm = torch.linalg.vector_norm(self.grads)
+        norm: Tensor = torch.linalg.vector_norm(self.grads)
         self.grads.mul_(torch.clamp(max_norm / (norm + 1e-6), max=1.0))
         return norm
 
@@ -84,7 +84,7 @@ class Adam:
 
     def step(self) -> None:
         """Move the values against their gradients."""
-        # The functional form costs 16 us over the bare kernel, `torch.optim.Adam.step` 60 us.
+        # The functional form costs 0.7 % of an update over the bare kernel, `torch.optim.Adam` 2.5 %.
         adam(
             [self.flat.values],
             [self.flat.grads],

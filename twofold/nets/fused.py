@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -63,10 +64,9 @@ class FusedTD3:
         self.values = like.new_zeros(2, batch_size)  # both critics at the last batch of critic_gradients
         self._errors = like.new_zeros(2, batch_size)
         self._slopes = like.new_zeros(2, batch_size)
-        self._target = like.new_zeros(batch_size)
         self._actor_values = like.new_zeros(batch_size)
         bounds = [batch_size * worker // self._workers for worker in range(self._workers + 1)]
-        self._rows = [slice(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        self._rows = [slice(a, b) for a, b in itertools.pairwise(bounds)]
         self._shares = [_Share(self, rows, first=not index) for index, rows in enumerate(self._rows)]
 
     def target(
@@ -74,17 +74,8 @@ class FusedTD3:
     ) -> Tensor:
         """r + discount (1 - terminated) min Q'(s', clamp(actor'(s') + noise)) for each row: [B]."""
         self._fit(next_obs)
-        target = torch.empty_like(self._target)
-        self._share_out(
-            lambda share, rows: share.target(
-                next_obs[rows],
-                reward[rows],
-                discount[rows],
-                terminated[rows],
-                None if noise is None else noise[rows],
-                target[rows],
-            )
-        )
+        target = self.values.new_empty(self.batch_size)
+        self._share_out(_Share.target, next_obs, reward, discount, terminated, noise, target)
         return target
 
     def critic_gradients(
@@ -98,11 +89,7 @@ class FusedTD3:
     ) -> Tensor:
         """Fill `critic.grads` and `values`; the loss is the sum over critics of the mean (weighted) error."""
         self._fit(obs)
-        self._share_out(
-            lambda share, rows: share.critic_gradients(
-                obs[rows], action[rows], target[rows], huber, None if weights is None else weights[rows]
-            )
-        )
+        self._share_out(_Share.critic_gradients, obs, action, target, weights, huber=huber)
         for share in self._shares[1:]:
             self.critic.grads.add_(share.critic_grads)
         if huber is None:
@@ -113,7 +100,7 @@ class FusedTD3:
     def actor_gradients(self, obs: Tensor) -> Tensor:
         """Fill `actor.grads` with those of the returned loss, -mean Q1(s, actor(s))."""
         self._fit(obs)
-        self._share_out(lambda share, rows: share.actor_gradients(obs[rows]))
+        self._share_out(_Share.actor_gradients, obs)
         for share in self._shares[1:]:
             self.actor.grads.add_(share.actor_grads)
         return -self._actor_values.mean()
@@ -126,9 +113,16 @@ class FusedTD3:
         if obs.shape[0] != self.batch_size:
             self._allocate(obs.shape[0])
 
-    def _share_out(self, work: Callable[[_Share, slice], None]) -> None:
-        jobs = zip(self._shares, self._rows, strict=True)
-        self._crew.run([partial(work, share, rows) for share, rows in jobs])
+    def _share_out(self, work: Callable[..., None], *batch: Tensor | None, **settings: Any) -> None:
+        """Let every worker do its rows of the batch."""
+        if self._workers == 1:
+            work(self._shares[0], *batch, **settings)
+            return
+        parts = [[None if x is None else x[rows] for x in batch] for rows in self._rows]
+        jobs = [
+            partial(work, share, *part, **settings) for share, part in zip(self._shares, parts, strict=True)
+        ]
+        self._crew.run(jobs)
 
 
 class _Share:
@@ -148,22 +142,27 @@ class _Share:
         targets = _of_each_critic(engine.target_critic, engine.target_critic.values)
         self._target_critics = [Weights(m) for m in targets]
 
-        observed, sizes = actor.inputs, self._critics[0].sizes
-        self._actor_input = block(count, observed, like)
-        self._critic_input = block(count, sizes[0], like)
-        self._actor_obs = self._actor_input[:, :-1]
-        self._critic_obs = self._critic_input[:, :observed]
-        self._action = self._critic_input[:, observed:-1]
-        self._action_columns = slice(observed, sizes[0])
-        self._actor_stack = Stack(self._actor_input, self._actor.sizes, actor.activation)
-        self._critic_stacks = [Stack(self._critic_input, sizes, critic.activation) for _ in range(2)]
+        # One block [action, obs, 1]: the critic reads all of it, the actor its end.
+        sizes, actions = self._critics[0].sizes, actor.outputs
+        critic_input = block(count, sizes[0], like)
+        self._action, self._obs = critic_input[:, :actions], critic_input[:, actions:-1]
+        self._action_columns = slice(0, actions)
+        scratch = like.new_empty(count * max(*self._actor.sizes, *sizes))
+        self._actor_stack = Stack(critic_input[:, actions:], self._actor.sizes, actor.activation, scratch)
+        self._critic_stack = Stack(critic_input, sizes, critic.activation, scratch)
 
-        self._next_values = like.new_empty(2, count)
-        self._action_slope = like.new_empty(count, actor.outputs)
-        self._ascent = like.new_full((count, 1), -1 / engine.batch_size)
+        self._next_values = list(like.new_empty(2, count))
+        self._next_columns = [values.unsqueeze(1) for values in self._next_values]
+        self._kept_discount = like.new_empty(count)
+        self._action_slope = like.new_empty(count, actions)
+        self._ascent = like.new_full((1, 1), -1 / engine.batch_size)
         self._scale = 1 / engine.batch_size
-        self._values, self._errors = engine.values[:, rows], engine._errors[:, rows]
-        self._slopes, self._actor_values = engine._slopes[:, rows], engine._actor_values[rows].unsqueeze(1)
+        self._values, self._errors, self._slopes = (
+            list(both[:, rows]) for both in (engine.values, engine._errors, engine._slopes)
+        )
+        self._columns = [values.unsqueeze(1) for values in self._values]
+        self._slope_columns = [slope.unsqueeze(1) for slope in self._slopes]
+        self._actor_values = engine._actor_values[rows].unsqueeze(1)
 
     def target(
         self,
@@ -177,40 +176,39 @@ class _Share:
         self._act(self._target_actor, next_obs)
         if noise is not None:
             self._action.add_(noise).clamp_(-1, 1)
-        for weights, values in zip(self._target_critics, self._next_values, strict=True):
-            self._critic_stacks[0].forward(weights, values.unsqueeze(1))
-        pessimistic = torch.minimum(self._next_values[0], self._next_values[1], out=out)
-        pessimistic.mul_(discount)
-        pessimistic.addcmul_(pessimistic, terminated.to(out.dtype), value=-1).add_(reward)
+        for weights, values in zip(self._target_critics, self._next_columns, strict=True):
+            self._critic_stack.forward(weights, values)
+        pessimistic = torch.minimum(*self._next_values, out=out)
+        kept = torch.addcmul(discount, discount, terminated, value=-1, out=self._kept_discount)
+        torch.addcmul(reward, kept, pessimistic, out=out)
 
     def critic_gradients(
-        self, obs: Tensor, action: Tensor, target: Tensor, huber: float | None, weights: Tensor | None
+        self, obs: Tensor, action: Tensor, target: Tensor, weights: Tensor | None, *, huber: float | None
     ) -> None:
-        self._critic_obs.copy_(obs)
+        self._obs.copy_(obs)
         self._action.copy_(action)
-        for critic, stack, values in zip(self._critics, self._critic_stacks, self._values, strict=True):
-            stack.forward(critic, values.unsqueeze(1))
-        self._differentiate(target, huber, weights)
-        passes = zip(self._critics, self._critic_stacks, self._slopes, self._critic_matrices, strict=True)
-        for critic, stack, slope, grads in passes:
-            stack.backward(critic, slope.unsqueeze(1), grads)
+        # One critic after the other through the same memory: both at once would not fit into the cache.
+        for k, critic in enumerate(self._critics):
+            self._critic_stack.forward(critic, self._columns[k])
+            self._differentiate(k, target, huber, weights)
+            self._critic_stack.backward(critic, self._slope_columns[k], self._critic_matrices[k])
 
-    def _differentiate(self, target: Tensor, huber: float | None, weights: Tensor | None) -> None:
-        """Fill errors and slopes: d loss / d value for the mean of squared or Huber errors."""
-        torch.sub(self._values, target, out=self._errors)
+    def _differentiate(self, k: int, target: Tensor, huber: float | None, weights: Tensor | None) -> None:
+        """Fill errors and slopes: d loss / d value of critic k for the mean of squared or Huber errors."""
+        error, slope = self._errors[k], self._slopes[k]
+        torch.sub(self._values[k], target, out=error)
         if huber is None:
-            torch.mul(self._errors, 2 * self._scale, out=self._slopes)
+            torch.mul(error, 2 * self._scale, out=slope)
         else:
-            torch.clamp(self._errors, -huber, huber, out=self._slopes)
-            self._slopes.mul_(self._scale)
+            torch.clamp(error, -huber, huber, out=slope).mul_(self._scale)
         if weights is not None:
-            self._slopes.mul_(weights)
+            slope.mul_(weights)
 
     def actor_gradients(self, obs: Tensor) -> None:
         self._act(self._actor, obs)
-        critic, stack = self._critics[0], self._critic_stacks[0]
+        critic, stack = self._critics[0], self._critic_stack
         stack.forward(critic, self._actor_values)
-        stack.backward_to_inputs(critic, self._ascent, self._action_slope, self._action_columns)
+        stack.backward_to_inputs(critic, self._ascent, self._action_columns, self._action_slope)
         torch.ops.aten.tanh_backward.grad_input(
             self._action_slope, self._action, grad_input=self._action_slope
         )
@@ -218,8 +216,7 @@ class _Share:
 
     def _act(self, actor: Weights, obs: Tensor) -> None:
         """Fill the critic's input with obs and the actor's action."""
-        self._actor_obs.copy_(obs)
-        self._critic_obs.copy_(obs)
+        self._obs.copy_(obs)
         self._actor_stack.forward(actor, self._action)
         self._action.tanh_()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 
@@ -40,7 +41,7 @@ class Affine(nn.Module):
 def affine(matrix: Tensor, x: Tensor) -> Tensor:
     """x W + b for matrix [..., inputs + 1, outputs] and x [..., inputs]."""
     # One split has one backward pass; two slices would each fill a matrix of zeros.
-    weight, bias = matrix.split([matrix.shape[-2] - 1, 1], dim=-2)
+    weight, bias = torch.split(matrix, [matrix.shape[-2] - 1, 1], dim=-2)
     if matrix.dim() == 3:
         return torch.baddbmm(bias, x, weight)
     if x.dim() == 2:
@@ -68,7 +69,7 @@ class MLP(nn.Module):
         self.inputs, self.outputs = inputs, outputs
         self.activation, self.output = activation, output
         sizes = [inputs, *hidden, outputs]
-        pairs = zip(sizes[:-1], sizes[1:], strict=True)
+        pairs = itertools.pairwise(sizes)
         self.layers = nn.ModuleList(Affine(a, b, generator=generator) for a, b in pairs)
         self.norms = nn.ModuleList(nn.LayerNorm(width) for width in hidden) if layer_norm else None
 

@@ -15,7 +15,7 @@ _ALIGN = 16  # rows start at multiples of 64 bytes, which the matrix products li
 
 @dataclass(frozen=True)
 class Activation:
-    """An activation written into `out`, and its derivative multiplied into a gradient in place."""
+    """An activation written into `out`, and a gradient multiplied by its derivative."""
 
     forward: Callable[[Tensor, Tensor], object]  # (before, out); both are one tensor unless keeps_input
     backward: Callable[[Tensor, Tensor, Tensor], object]  # (gradient, kept, out); kept is input or output
@@ -66,16 +66,19 @@ class Weights:
 
 
 class Stack:
-    """Room for one pass of `rows` rows through layers of the given sizes; any `Weights` of them can use it."""
+    """Room for one pass of `rows` rows through layers of the given sizes; any `Weights` of them can use it.
 
-    def __init__(self, inputs: Tensor, sizes: Sequence[int], activation: str) -> None:
+    The backward pass overwrites the activations it has used: what counts is that everything stays in cache.
+    """
+
+    def __init__(self, inputs: Tensor, sizes: Sequence[int], activation: str, scratch: Tensor) -> None:
         rows, hidden = inputs.shape[0], sizes[1:-1]
         self.activation = ACTIVATIONS[activation]
         self.inputs = [inputs] + [block(rows, width, inputs) for width in hidden]
         self.outputs = [x[:, :-1] for x in self.inputs[1:]]
         fresh = [inputs.new_empty(rows, width) for width in hidden]
         self.before = fresh if self.activation.keeps_input else self.outputs
-        self.gradients = [inputs.new_empty(rows, width) for width in hidden]
+        self._scratch = [scratch[: rows * width].view(rows, width) for width in hidden]
         self._transposed = [x.t() for x in self.inputs]
 
     def forward(self, weights: Weights, out: Tensor) -> None:
@@ -93,16 +96,20 @@ class Stack:
             if layer:
                 slope = self._through(layer, weights, slope)
 
-    def backward_to_inputs(self, weights: Weights, slope: Tensor, out: Tensor, columns: slice) -> None:
-        """Fill `out` with the gradient of some input columns; no gradient of a matrix is computed."""
+    def backward_to_inputs(self, weights: Weights, slope: Tensor, columns: slice, out: Tensor) -> None:
+        """Fill `out` with the gradient of some input columns; no gradient of a matrix is computed.
+
+        The slope may be one row [1, outputs] that holds for all.
+        """
         for layer in reversed(range(1, len(self.inputs))):
             slope = self._through(layer, weights, slope)
-        torch.mm(slope, weights.transposed[0][:, columns], out=out)
+        torch.mm(slope.expand(len(out), -1), weights.transposed[0][:, columns], out=out)
 
     def _through(self, layer: int, weights: Weights, slope: Tensor) -> Tensor:
-        """The gradient before the activation below `layer`, from the one above it."""
-        gradient = self.gradients[layer - 1]
-        kept = self.before[layer - 1] if self.activation.keeps_input else self.outputs[layer - 1]
-        torch.mm(slope, weights.transposed[layer], out=gradient)
-        self.activation.backward(gradient, kept, gradient)
-        return gradient
+        """Turn the outputs below `layer` into the gradient before their activation."""
+        gradient, outputs = self._scratch[layer - 1][: len(slope)], self.outputs[layer - 1]
+        # A slope of one column makes an outer product, which is faster as an elementwise one.
+        multiply = torch.mul if slope.shape[1] == 1 else torch.mm
+        multiply(slope, weights.transposed[layer], out=gradient)
+        self.activation.backward(gradient, self.before[layer - 1], outputs)
+        return outputs

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -30,27 +32,29 @@ class Twin(nn.Module):
         self.inputs_obs, self.inputs_action, self.outputs = inputs_obs, inputs_action, outputs
         self.activation = activation
         sizes = [inputs_obs + inputs_action, *hidden, outputs]
-        pairs = zip(sizes[:-1], sizes[1:], strict=True)
+        pairs = itertools.pairwise(sizes)
         self.layers = nn.ModuleList(Affine(a, b, generator=generator, copies=2) for a, b in pairs)
         self.norms = nn.ModuleList(TwinNorm(width) for width in hidden) if layer_norm else None
 
     def forward(self, obs: Tensor, action: Tensor) -> Tensor:
         """obs [B, o], action [B, a] -> values [2, B], or [2, B, outputs] when outputs > 1."""
-        x = torch.cat([obs, action], dim=-1)
+        # The action comes first: [obs, 1], what an actor's first layer reads, is the end of [action, obs, 1].
+        x = torch.cat([action, obs], dim=-1)
         return self._values(x.expand(2, *x.shape), slice(None))
 
     def first(self, obs: Tensor, action: Tensor) -> Tensor:
         """The first critic alone: [B], or [B, outputs]; half the work of `forward`."""
-        return self._values(torch.cat([obs, action], dim=-1), 0)
+        return self._values(torch.cat([action, obs], dim=-1), 0)
 
     def _values(self, x: Tensor, critics: slice | int) -> Tensor:
         activate = ACTIVATIONS[self.activation]
-        for index, layer in enumerate(self.layers[:-1]):
-            x = affine(layer.matrix[critics], x)
+        matrices = [cast(Affine, layer).matrix[critics] for layer in self.layers]
+        for index, matrix in enumerate(matrices[:-1]):
+            x = affine(matrix, x)
             if self.norms is not None:
                 x = self.norms[index](x, critics)
             x = activate(x)
-        x = affine(self.layers[-1].matrix[critics], x)
+        x = affine(matrices[-1], x)
         return x.squeeze(-1) if self.outputs == 1 else x
 
 

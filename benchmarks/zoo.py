@@ -1,0 +1,27 @@
+"""Put the best policy of a finished run into the zoo: `python benchmarks/zoo.py NAME RUN`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from learning import command
+
+from twofold.core import files
+from twofold.core.policy_file import ZOO, seal, unseal
+
+
+def main(name: str, run: Path) -> int:
+    arrays, about = unseal(run / "best.safetensors")
+    origin = json.loads((run / "provenance.json").read_text())
+    made = {"command": command(origin["command"]), "packages": origin["packages"], "commit": origin["commit"]}
+    about["score"] |= made | {"test": json.loads((run / "test.json").read_text())}
+    ZOO.mkdir(exist_ok=True)
+    files.replace_bytes(ZOO / f"{name}.safetensors", seal(arrays, about))
+    print(ZOO / f"{name}.safetensors")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1], Path(sys.argv[2])))

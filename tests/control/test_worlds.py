@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from parts import Counter
+
+from twofold.control.worlds import GymConfig, UnitActions, gym_world, make_env
+from twofold.core.errors import ConfigError, WorldError
+from twofold.core.world import check_world
+
+
+def test_actions_are_scaled_per_dimension_and_may_be_asymmetric() -> None:
+    env = Counter(low=[-2.0, 0.0], high=[2.0, 10.0])
+    unit = UnitActions(env)
+    unit.reset(seed=0)
+    for action in ([-1, -1], [1, 1], [0, 0], [5, -5]):
+        unit.step(np.array(action, np.float32))
+    assert np.array(env.actions).tolist() == [[-2, 0], [2, 10], [0, 5], [2, 0]]
+
+
+def test_discrete_actions_are_refused_with_the_space_named() -> None:
+    with pytest.raises(
+        WorldError, match=r"CartPole-v1 has the action space Discrete\(2\); TD3 needs continuous"
+    ):
+        make_env(GymConfig(id="CartPole-v1"), "train")
+
+
+def test_an_unknown_environment_gets_a_suggestion() -> None:
+    with pytest.raises(
+        WorldError, match="no Gymnasium environment 'Pendulam-v1'; did you mean 'Pendulum-v1'"
+    ):
+        make_env(GymConfig(id="Pendulam-v1"), "train")
+
+
+def test_an_id_that_would_import_code_is_refused() -> None:
+    with pytest.raises(ConfigError, match="--import=MODULE"):
+        GymConfig(id="os:Pendulum-v1")
+
+
+def test_unknown_arguments_of_an_environment_are_named() -> None:
+    with pytest.raises(WorldError, match=r"does not take env_args\.kwargs"):
+        make_env(GymConfig(id="Pendulum-v1", kwargs={"gravitas": 3}), "train")
+
+
+@pytest.mark.parametrize("name", ["Pendulum-v1", "HalfCheetah-v5", "Hopper-v5"])
+def test_worlds_keep_the_contract(name: str) -> None:
+    world = gym_world(GymConfig(id=name), rows=2, purpose="train")
+    assert check_world(world, steps=60) == []
+    world.close()
+
+
+def test_a_reused_bipedal_walker_breaks_the_contract_and_a_fresh_one_keeps_it() -> None:
+    fresh = gym_world(GymConfig(id="BipedalWalker-v3", fresh=True), rows=1, purpose="train")
+    assert check_world(fresh, steps=120) == []
+
+
+def test_the_fall_penalty_is_softened_in_training_only() -> None:
+    class Falls(Counter):
+        def step(self, action: Any) -> Any:
+            obs, _, terminated, truncated, info = super().step(action)
+            return obs, -100.0 if terminated else 1.0, terminated, truncated, info
+
+    gym.register("Falls-v0", partial(Falls, 1))
+    rewards = {}
+    for purpose in ("train", "eval"):
+        env = make_env(GymConfig(id="Falls-v0", fall_penalty=-1.0), purpose)
+        env.reset(seed=0)
+        rewards[purpose] = env.step(np.zeros(2, np.float32))[1]
+    assert rewards == {"train": -1.0, "eval": -100.0}
+
+
+def test_image_like_observations_are_flattened() -> None:
+    class Square(Counter):
+        observation_space = gym.spaces.Box(-1, 1, (2, 2), np.float32)
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.observation_space = gym.spaces.Box(-9, 9, (2, 2), np.float32)
+
+        def _obs(self, last: float) -> Any:
+            return np.full((2, 2), last, np.float32)
+
+    gym.register("Square-v0", Square)
+    world = gym_world(GymConfig(id="Square-v0"), rows=1, purpose="train")
+    assert world.single_observation_space.shape == (4,)

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from twofold.core.config import load
+from twofold.core.errors import UserError
+from twofold.core.play import side_by_side, viewed_world, write_video
+from twofold.core.registry import worlds
+
+
+def test_a_video_of_odd_size_is_written(tmp_path: Path) -> None:
+    frames = [np.full((33, 41, 3), i * 20, np.uint8) for i in range(5)]
+    assert write_video(frames, tmp_path / "v.mp4", 10).stat().st_size > 500
+
+
+def test_the_shorter_episode_waits_on_its_last_frame() -> None:
+    left, right = [np.zeros((2, 2, 3))] * 3, [np.ones((2, 2, 3))]
+    both = side_by_side(left, right)
+    assert len(both) == 3 and both[2].shape == (2, 4, 3) and both[2][0, 3, 0] == 1
+
+
+def test_a_machine_that_cannot_render_is_told_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = load("td3", "pendulum").config
+
+    def broken(cfg: object, mode: str) -> object:
+        raise OSError("no driver")
+
+    monkeypatch.setitem(worlds.get("control/gym").about, "view", broken)
+    assert viewed_world(config, "rgb_array") == (None, "OSError: no driver")
+
+
+def test_a_world_without_pictures_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(worlds.get("control/gym").about, "view")
+    with pytest.raises(UserError, match="has no pictures to show"):
+        viewed_world(load("td3", "pendulum").config, "rgb_array")

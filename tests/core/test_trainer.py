@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from twofold import api
+from twofold.core.config import load
+from twofold.core.errors import UserError
+from twofold.core.run import Run
+from twofold.core.trainer import Trainer
+
+SMALL = {
+    "networks": {"actor_hidden": [16], "critic_hidden": [16]},
+    "replay": {"batch_size": 16, "buffer_size": 5000},
+}
+
+
+def trainer(folder: Path, **settings: Any) -> Trainer:
+    own = {
+        "steps": 300,
+        "warmup": 50,
+        "eval_every": 100,
+        "eval_episodes": 1,
+        "log_every": 100,
+        "tensorboard": False,
+    }
+    own |= settings.pop("trainer", {})
+    return api.build(Run.create(folder, load("td3", "pendulum", trainer=own, **SMALL, **settings), "test"))
+
+
+def records(folder: Path, name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / name).read_text().splitlines()]
+
+
+def test_one_update_for_each_step_after_the_warm_up(tmp_path: Path) -> None:
+    made = trainer(tmp_path / "r")
+    made.train()
+    assert made.steps == 300 and made.learner.updates == 251
+
+
+@pytest.mark.parametrize(("rows", "ratio", "updates"), [(4, 1.0, 252), (4, 0.125, 31), (1, 2.0, 502)])
+def test_the_update_ratio_holds_for_any_number_of_rows(
+    tmp_path: Path, rows: int, ratio: float, updates: int
+) -> None:
+    made = trainer(tmp_path / "r", trainer={"rows": rows, "updates_per_item": ratio})
+    made.train()
+    assert made.learner.updates == updates
+
+
+def test_evaluations_are_step_exact_and_begin_with_the_untrained_policy(tmp_path: Path) -> None:
+    trainer(tmp_path / "r").train()
+    assert [r["step"] for r in records(tmp_path / "r", "evaluations.jsonl")] == [0, 100, 200, 300]
+
+
+def test_evaluation_does_not_touch_training(tmp_path: Path) -> None:
+    often = trainer(tmp_path / "a", trainer={"eval_every": 10, "eval_episodes": 2})
+    seldom = trainer(tmp_path / "b", trainer={"eval_every": 300})
+    often.train()
+    seldom.train()
+    assert often.learner.actor.values.equal(seldom.learner.actor.values)  # type: ignore[attr-defined]
+    ours, theirs = (t.replay.take(np.arange(300)) for t in (often, seldom))
+    assert ours.obs.tobytes() == theirs.obs.tobytes()
+
+
+def test_the_same_seed_gives_the_same_run_and_another_seed_another(tmp_path: Path) -> None:
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        trainer(tmp_path / name, seed=seed).train()
+    a, b, c = ((tmp_path / n / "metrics.jsonl").read_bytes() for n in "abc")
+    assert a == b != c
+
+
+def test_losses_values_and_returns_are_logged_and_speed_apart(tmp_path: Path) -> None:
+    trainer(tmp_path / "r").train()
+    named = set().union(*(r.keys() for r in records(tmp_path / "r", "metrics.jsonl")))
+    assert {"step", "updates", "collect/return", "critic/loss", "critic/q_mean", "actor/loss"} <= named
+    assert {"steps_per_second", "updates_per_second"} <= records(tmp_path / "r", "timing.jsonl")[-1].keys()
+
+
+def test_the_best_policy_is_the_one_with_the_best_validation_score(tmp_path: Path) -> None:
+    from twofold.core.policy_file import unseal
+
+    trainer(tmp_path / "r").train()
+    scores = {r["step"]: r["return"]["mean"] for r in records(tmp_path / "r", "evaluations.jsonl")}
+    _, about = unseal(tmp_path / "r" / "best.safetensors")
+    assert about["score"]["step"] == max(scores, key=lambda s: (scores[s], -s))
+
+
+def test_the_final_score_is_on_test_seeds_and_leaves_the_last_weights_in_place(tmp_path: Path) -> None:
+    made = trainer(tmp_path / "r", trainer={"test_episodes": 2})
+    made.train()
+    before = made.learner.actor.values.clone()  # type: ignore[attr-defined]
+    assert made.test()["eval"]["return"]["episodes"] == 2
+    assert before.equal(made.learner.actor.values)  # type: ignore[attr-defined]
+
+
+def test_both_engines_give_the_same_training_run(tmp_path: Path) -> None:
+    made = {}
+    for engine in ("fused", "autograd"):
+        made[engine] = trainer(tmp_path / engine, learner={"engine": engine})
+        made[engine].train()
+    ours, theirs = (t.learner.critic.values for t in made.values())  # type: ignore[attr-defined]
+    assert float((ours - theirs).norm() / theirs.norm()) < 1e-4
+
+
+def test_prioritised_replay_and_n_step_train(tmp_path: Path) -> None:
+    learner = {"n_step": 3, "huber": 1.0}
+    settings = {"learner": learner, "trainer": {"steps": 150}}
+    replay = {"replay": {**SMALL["replay"], "sampling": "prioritised"}}
+    own = {"steps": 150, "warmup": 50, "eval_every": 150, "eval_episodes": 1, "tensorboard": False}
+    resolved = load("td3", "pendulum", **{**SMALL, **settings, **replay, "trainer": own})
+    made = api.build(Run.create(tmp_path / "r", resolved, "test"))
+    made.train()
+    assert made.replay.state_dict()["priority"].max() > 1  # type: ignore[attr-defined]
+
+
+def test_a_run_directory_with_other_settings_is_refused(tmp_path: Path) -> None:
+    trainer(tmp_path / "r")
+    with pytest.raises(
+        UserError, match=r"holds a run with other settings \(learner.gamma: 0.99 there, 0.5 now"
+    ):
+        trainer(tmp_path / "r", learner={"gamma": 0.5})
+
+
+def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("precious")
+    with pytest.raises(UserError, match="not a run directory: nothing was touched"):
+        trainer(tmp_path)
+    assert (tmp_path / "thesis.txt").read_text() == "precious"

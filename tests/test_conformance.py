@@ -1,0 +1,48 @@
+"""Every registered learner and preset keeps the contract, before its author writes a test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from twofold import api
+from twofold.core.checkpoint import pack, unpack
+from twofold.core.config import CONF, config_names, load
+from twofold.core.policy_file import make_learner
+from twofold.core.run import Run
+from twofold.core.world import make_world
+
+SMALL: dict[str, Any] = {"steps": 80, "warmup": 30, "eval_every": 80, "eval_episodes": 1, "test_episodes": 0}
+CONTROL = [
+    n
+    for n in config_names("algs")
+    if n.startswith(("td3", "ddpg")) and "_rec" not in n and "_crystal" not in n
+]
+
+
+@pytest.mark.parametrize("kind", ["algs", "envs"])
+def test_every_preset_begins_with_a_known_section(kind: str) -> None:
+    known = {"extends", "env", "env_args", "learner", "networks", "replay", "trainer", "seed", "threads"}
+    for name in config_names(kind):
+        content = yaml.safe_load((CONF / kind / f"{name}.yaml").read_text())
+        assert set(content) <= known, f"{kind}/{name}.yaml: {set(content) - known}"
+
+
+@pytest.mark.parametrize("name", CONTROL)
+def test_control_presets_train_save_and_load_exactly(name: str, tmp_path: Path) -> None:
+    env = "bipedal_hardcore" if "hardcore" in name else "pendulum"
+    resolved = load(
+        name, env, trainer=SMALL | {"tensorboard": False}, replay={"batch_size": 16, "buffer_size": 500}
+    )
+    trainer = api.build(Run.create(tmp_path / "r", resolved, "test"))
+    trainer.train()
+    assert trainer.learner.updates > 0 and trainer.learner.first_bad() is None
+    world = make_world(resolved.config, purpose="eval", rows=1)
+    other = make_learner(resolved.config, world.single_observation_space, world.single_action_space)
+    arrays, rest = pack(trainer.learner.state_dict())
+    other.load_state_dict(unpack(rest, arrays))
+    again, _ = pack(other.state_dict())
+    assert {k: v.tobytes() for k, v in arrays.items()} == {k: v.tobytes() for k, v in again.items()}

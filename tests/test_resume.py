@@ -1,0 +1,78 @@
+"""A run stopped anywhere and resumed in new objects ends with the same bytes as one never stopped."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from twofold import api
+from twofold.core.checkpoint import pack
+from twofold.core.config import load
+from twofold.core.run import Run
+from twofold.core.trainer import Stopped, Trainer
+
+WORLDS = [
+    ("pendulum", {}, 1),
+    ("pendulum", {"learner": {"n_step": 3, "normalise_obs": True}}, 3),
+    ("halfcheetah", {}, 1),
+    ("halfcheetah", {}, 2),
+    ("bipedal", {}, 1),
+    ("bipedal", {"learner": {"expl_noise_schedule": "linear", "expl_noise_per": "episode"}}, 2),
+]
+
+
+def built(folder: Path, env: str, settings: dict[str, Any], rows: int) -> Trainer:
+    own = {"steps": 240, "rows": rows, "warmup": 100, "eval_every": 120, "eval_episodes": 1, "log_every": 50}
+    resolved = load(
+        "td3",
+        env,
+        networks={"actor_hidden": [16, 16], "critic_hidden": [16, 16]},
+        replay={"batch_size": 16, "buffer_size": 200},
+        trainer={**own, "tensorboard": False},
+        **settings,
+    )
+    return api.build(Run.create(folder, resolved, "test"))
+
+
+def digest(trainer: Trainer) -> dict[str, str]:
+    arrays, rest = pack(trainer.learner.state_dict())
+    held = trainer.replay.take(np.arange(len(trainer.replay)))
+    parts = {
+        "weights and optimisers": b"".join(arrays[k].tobytes() for k in sorted(arrays)) + repr(rest).encode(),
+        "replay": b"".join(np.ascontiguousarray(x).tobytes() for x in vars(held).values()),
+        "metrics": trainer.run.metrics.path.read_bytes(),
+        "evaluations": trainer.run.evaluations.path.read_bytes(),
+        "best": (trainer.run.folder / "best.safetensors").read_bytes(),
+    }
+    return {name: hashlib.sha256(content).hexdigest() for name, content in parts.items()}
+
+
+def stop_at(trainer: Trainer, step: int) -> None:
+    """Train until a signal comes in the middle of an episode at `step`."""
+    collect = trainer._collect
+
+    def collected() -> None:
+        collect()
+        if trainer.steps >= step:
+            trainer.stop.received = 15
+
+    trainer._collect = collected  # type: ignore[method-assign]
+    with pytest.raises(Stopped):
+        trainer.train()
+
+
+@pytest.mark.parametrize(("env", "settings", "rows"), WORLDS)
+def test_a_resumed_run_equals_an_uninterrupted_one(
+    tmp_path: Path, env: str, settings: dict[str, Any], rows: int
+) -> None:
+    straight = built(tmp_path / "straight", env, settings, rows)
+    straight.train()
+    for step in (60, 170):  # in the warm-up, and in the middle of learning
+        stop_at(built(tmp_path / "split", env, settings, rows), step)
+    resumed = built(tmp_path / "split", env, settings, rows)
+    resumed.train()
+    assert digest(resumed) == digest(straight)

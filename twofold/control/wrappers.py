@@ -1,0 +1,65 @@
+"""Small wrappers for any single Gymnasium environment."""
+
+from collections import deque
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box
+from gymnasium.utils import RecordConstructorArgs
+
+Step = tuple[Any, float, bool, bool, dict[str, Any]]
+
+
+class ActionRepeat(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Holds each action for `repeat` steps or until the episode ends; sums rewards, keeps the last info."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any], repeat: int) -> None:
+        RecordConstructorArgs.__init__(
+            self, repeat=repeat
+        )  # lets Gymnasium make the environment again from its spec
+        gymnasium.Wrapper.__init__(self, env)
+        if repeat < 1:
+            raise ValueError(f"repeat must be at least 1, got {repeat}")
+        self.repeat = repeat
+
+    def step(self, action: Any) -> Step:
+        total = 0.0
+        for _ in range(self.repeat):
+            obs, reward, terminated, truncated, info = self.env.step(action)
+            total += float(reward)
+            if terminated or truncated:
+                break
+        return obs, total, terminated, truncated, info
+
+
+class FrameHistory(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Observes the last `length` observations of a Box space joined along their first axis, the newest last.
+
+    Before there are so many, the first observation of the episode stands for those that are missing.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], length: int) -> None:
+        RecordConstructorArgs.__init__(self, length=length)
+        gymnasium.Wrapper.__init__(self, env)
+        space = env.observation_space
+        if length < 1:
+            raise ValueError(f"length must be at least 1, got {length}")
+        if not isinstance(space, Box) or not space.shape:
+            raise TypeError(f"FrameHistory needs a Box of at least one axis to observe, got {space}")
+        low, high = (np.concatenate([bound] * length) for bound in (space.low, space.high))
+        self.observation_space = Box(low, high, dtype=space.dtype.type)
+        self.length = length
+        self._frames: deque[np.ndarray] = deque(maxlen=length)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        obs, info = self.env.reset(seed=seed, options=options)
+        self._frames.extend([obs] * self.length)
+        return np.concatenate(self._frames), info
+
+    def step(self, action: Any) -> Step:
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        self._frames.append(obs)
+        return np.concatenate(self._frames), float(reward), terminated, truncated, info
