@@ -152,7 +152,7 @@ def test_td3_learns_on_the_item_shown_and_its_loss_falls(config):
 
 def test_learning_rates_fall_to_the_given_share(config):
     world = make(config(quit="none"), rows=8, purpose="train")
-    td3 = learner(world, critic_lr=1e-3, actor_lr=2e-3, lr_end=0.1, lr_over=4)
+    td3 = learner(world, critic_lr=1e-3, actor_lr=2e-3, lr_floor=0.1, lr_decay_over=4)
     batch = batch_of(world, td3.policy(explore=True, rows=8, rng=np.random.default_rng(0)), td3.writer(8))
     for _ in range(2):
         td3.update(batch)

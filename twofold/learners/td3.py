@@ -59,8 +59,6 @@ class TD3Config:
     grad_clip: float | None = None  # largest global norm of a network's gradient
     weight_decay: float = 0.0  # decoupled, both networks
     reward_scale: float = 1.0  # inside the learner only; reported returns are raw
-    lr_end: float = 1.0  # share of both learning rates that is left after `lr_over` updates, linearly
-    lr_over: int = 1_000_000
     normalise_obs: bool = field(default=False, metadata={"aliases": ("normalize_obs",)})
     engine: Literal["auto", "fused", "autograd"] = "auto"
 
@@ -127,15 +125,6 @@ class TD3:
             track(self.target_actor, self.actor, self.cfg.tau)
             if self.average is not None:
                 track(self.average, self.actor, 1 - self.cfg.actor_average)
-
-    def _decay(self) -> None:
-        """Both learning rates for this update."""
-        if self.cfg.lr_end != 1:
-            left = 1 - (1 - self.cfg.lr_end) * min(self.updates / self.cfg.lr_over, 1)
-            self.actor_optimiser.lr, self.critic_optimiser.lr = (
-                self.cfg.actor_lr * left,
-                self.cfg.critic_lr * left,
-            )
 
     def _smoothing(self, action: Tensor) -> Tensor | None:
         """Clipped noise for the target action: similar actions should have similar values."""

@@ -97,7 +97,7 @@ class ItemCritic(nn.Module):
     def _joined(self, state: Tensor, features: Tensor) -> Tensor:
         """The head for state [B, s] and features [B, k, f]: the state's part of the first layer is done once."""
         first, *rest = self.head.layers
-        for_state, for_item, bias = first.matrix.split([state.shape[1], features.shape[2], 1], dim=1)
+        for_item, for_state, bias = first.matrix.split([features.shape[2], state.shape[1], 1], dim=1)
         shape = (2, *features.shape[:2], first.outputs)
         x = (features.flatten(0, 1) @ for_item).view(shape) + (state @ for_state + bias).unsqueeze(2)
         x = x.flatten(1, 2)
