@@ -31,7 +31,12 @@ Settings, lowest first: conf/default.yaml < --env-config < --config < command li
 `twofold COMMAND --help` tells more.
 """
 # Commands of the domains: name -> (module:function, one line of help).
-DOMAIN_COMMANDS: dict[str, tuple[str, str]] = {}
+DOMAIN_COMMANDS: dict[str, tuple[str, str]] = {
+    "fit": ("twofold.recsys.commands:fit", "learn simulated users from ratings   twofold fit --env-config=coat"),
+    "recommend": ("twofold.recsys.commands:recommend", "ask a trained recommender    twofold recommend --run RUN --user 17"),
+    "standings": ("twofold.recsys.commands:standings", "recommenders beside all baselines    twofold standings --runs RUN ..."),
+    "ope": ("twofold.recsys.commands:ope", "off-policy value of a recommender    twofold ope --run RUN"),
+}
 
 HELP = {
     "train": """usage: twofold train [--config=NAME] [--env-config=NAME] [--run=DIR] [settings]

@@ -39,7 +39,13 @@ def small_config(**changes) -> UsersConfig:
     """Twenty users and twenty-four items, fitted in a second."""
     model = UserModelConfig(gaussian=GaussianConfig(samples=4, tune_ratings=60, tune_steps=3))
     made_up = SyntheticConfig(users=20, items=24, tastes=3, groups=4, ratings_per_user=10)
-    settings = {"leave_threshold": 1.5, "num_leave_compute": 3, "cool_down": 3, "max_turn": 12, "force_length": 5}
+    settings = {
+        "leave_threshold": 1.5,
+        "num_leave_compute": 3,
+        "cool_down": 3,
+        "max_turn": 12,
+        "force_length": 5,
+    }
     settings |= {"taste_dims": 4, "random_dims": 4, "rank": 8, "belief": 3}
     return UsersConfig(model=model, synthetic=made_up, **(settings | changes))
 

@@ -7,7 +7,9 @@ from twofold.recsys.catalogue import Catalogue
 def catalogue():
     rng = np.random.default_rng(0)
     factors = rng.normal(size=(6, 3)).astype(np.float32)
-    return Catalogue(np.eye(6, dtype=np.float32), np.zeros((2, 1), np.float32), np.zeros((6, 1), np.float32), factors, 0.5)
+    return Catalogue(
+        np.eye(6, dtype=np.float32), np.zeros((2, 1), np.float32), np.zeros((6, 1), np.float32), factors, 0.5
+    )
 
 
 def test_the_filter_equals_bayesian_regression():
@@ -21,7 +23,9 @@ def test_the_filter_equals_bayesian_regression():
         history[0, turn] = item
     design = known.belief_factors[items].astype(np.float64)
     precision = np.eye(3) + design.T @ design / 0.25
-    np.testing.assert_allclose(belief.mean[0], np.linalg.solve(precision, design.T @ ratings / 0.25), rtol=1e-4)
+    np.testing.assert_allclose(
+        belief.mean[0], np.linalg.solve(precision, design.T @ ratings / 0.25), rtol=1e-4
+    )
     np.testing.assert_allclose(belief.covariance[0], np.linalg.inv(precision), rtol=1e-3, atol=1e-6)
 
 

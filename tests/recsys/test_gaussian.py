@@ -13,7 +13,11 @@ def test_the_posterior_mean_is_the_textbook_formula():
     log = Ratings(np.array([0, 1, 2, 2]), np.array([0, 1, 1, 3]), np.array([1.0, 3.0, 2.0, 5.0], np.float32), None,
                   ("a", "b", "c"), ("w", "x", "y", "z"))  # fmt: skip
     user, item = (m @ m.T for m in (rng.normal(size=(3, 3)), rng.normal(size=(4, 4))))
-    kernel = Kernel(((torch.from_numpy(user), torch.from_numpy(item)),), torch.tensor([0.3]).double(), torch.tensor(-1.0).double())
+    kernel = Kernel(
+        ((torch.from_numpy(user), torch.from_numpy(item)),),
+        torch.tensor([0.3]).double(),
+        torch.tensor(-1.0).double(),
+    )
     found = _posterior(kernel, log, 2.5, 400, rng)
     cells = [(u, i) for u in range(3) for i in range(4)]
     covariance = np.exp(0.3) * np.array([[user[a, c] * item[b, d] for c, d in cells] for a, b in cells])
@@ -43,7 +47,9 @@ def test_the_slope_is_that_of_the_marginal_likelihood():
 
 def test_predictions_beat_the_mean_on_unseen_pairs():
     data = synthetic(SyntheticConfig(users=40, items=30, ratings_per_user=12))
-    found = fit_gaussian(data, GaussianConfig(samples=3, tune_ratings=300, tune_steps=25), np.random.default_rng(0))
+    found = fit_gaussian(
+        data, GaussianConfig(samples=3, tune_ratings=300, tune_steps=25), np.random.default_rng(0)
+    )
     error = np.square(found.mean - data.truth.values).mean()
     assert error < 0.6 * np.square(data.train.values.mean() - data.truth.values).mean()
 
@@ -56,6 +62,15 @@ def test_a_log_too_large_for_an_exact_process_is_refused():
 
 def test_features_are_optional():
     rng = np.random.default_rng(0)
-    log = Ratings(np.arange(5), np.arange(5), rng.normal(size=5).astype(np.float32), None, tuple("abcde"), tuple("vwxyz"))
-    found = fit_gaussian(Dataset("tiny", log, 1, 5), GaussianConfig(samples=2, tune_ratings=5, tune_steps=2), rng)
+    log = Ratings(
+        np.arange(5),
+        np.arange(5),
+        rng.normal(size=5).astype(np.float32),
+        None,
+        tuple("abcde"),
+        tuple("vwxyz"),
+    )
+    found = fit_gaussian(
+        Dataset("tiny", log, 1, 5), GaussianConfig(samples=2, tune_ratings=5, tune_steps=2), rng
+    )
     assert found.samples.shape == (2, 5, 5)

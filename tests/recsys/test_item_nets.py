@@ -21,7 +21,9 @@ def played(config, turns=4, rows=6, **changes):
 
 def nets(world, **changes):
     cfg = ItemNetConfig(**({"rank": 8, "embedding_dim": 8, "hidden_sizes": (16,), "rerank": 4} | changes))
-    return ItemNetworks(cfg, world.single_observation_space, world.single_action_space, torch.Generator().manual_seed(0))
+    return ItemNetworks(
+        cfg, world.single_observation_space, world.single_action_space, torch.Generator().manual_seed(0)
+    )
 
 
 def test_the_actor_points_with_unit_length(config):
@@ -35,7 +37,9 @@ def test_the_critic_of_an_items_vector_is_that_of_the_item(config):
     made = nets(world)
     critic = made.critic()
     items = torch.arange(10, 16)
-    torch.testing.assert_close(critic(obs, made.tables.item_vectors[items]), critic.of_items(obs, items[:, None])[..., 0])
+    torch.testing.assert_close(
+        critic(obs, made.tables.item_vectors[items]), critic.of_items(obs, items[:, None])[..., 0]
+    )
 
 
 def test_the_gradient_reaches_the_actors_point(config):
@@ -126,14 +130,18 @@ def learner(world, **changes):
 
 
 def batch_of(world, policy, writer, steps=8):
-    obs = world.reset(seed=list(range(world.num_envs)), options={"reset_mask": np.ones(world.num_envs, bool)})[0]
+    obs = world.reset(
+        seed=list(range(world.num_envs)), options={"reset_mask": np.ones(world.num_envs, bool)}
+    )[0]
     from twofold.core.experience import Steps
 
     items = []
     for _ in range(steps):
         action = policy.random(obs)
         after, reward, terminated, truncated, _ = world.step(action)
-        items.append(writer.step(Steps(obs, action, reward, after, terminated, truncated, np.ones(len(reward), bool))))
+        items.append(
+            writer.step(Steps(obs, action, reward, after, terminated, truncated, np.ones(len(reward), bool)))
+        )
         obs = after
     return tree.concatenate(items)
 
@@ -168,12 +176,18 @@ def test_a_policy_file_state_makes_the_same_choices_without_the_catalogue(config
     world, obs = played(config)
     td3 = learner(world)
     plain = gym.spaces.Box(-1, 1, (8,), np.float32)
-    made = ItemNetworks(nets(world).cfg, world.single_observation_space, plain, torch.Generator().manual_seed(5))
+    made = ItemNetworks(
+        nets(world).cfg, world.single_observation_space, plain, torch.Generator().manual_seed(5)
+    )
     other = TD3(TD3Config(), networks=made, observation_space=world.single_observation_space, action_space=plain,
                 rngs=Generators(1))  # fmt: skip
-    other.load_policy_state(tree.map(lambda leaf: leaf.numpy() if hasattr(leaf, "numpy") else leaf, td3.policy_state()))
+    other.load_policy_state(
+        tree.map(lambda leaf: leaf.numpy() if hasattr(leaf, "numpy") else leaf, td3.policy_state())
+    )
     numpy_obs = tree.map(lambda leaf: leaf.numpy(), obs)
-    acts = [one.policy(explore=False, rows=6, rng=np.random.default_rng(0)).act(numpy_obs) for one in (td3, other)]
+    acts = [
+        one.policy(explore=False, rows=6, rng=np.random.default_rng(0)).act(numpy_obs) for one in (td3, other)
+    ]
     np.testing.assert_array_equal(*acts)
 
 

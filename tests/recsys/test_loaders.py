@@ -81,7 +81,9 @@ def test_movielens_1m_is_split_at_double_colons(tmp_path):
 
 def test_recbole_atomic_files_are_read(tmp_path):
     write(tmp_path / "ml.inter", "user_id:token\titem_id:token\trating:float\ttimestamp:float\n1\t2\t4\t5\n")
-    write(tmp_path / "ml.item", "item_id:token\tmovie_title:token_seq\tclass:token_seq\n2\tGold\tAction War\n")
+    write(
+        tmp_path / "ml.item", "item_id:token\tmovie_title:token_seq\tclass:token_seq\n2\tGold\tAction War\n"
+    )
     data = load("movielens", tmp_path)
     assert data.item_titles == ("Gold",)
     assert data.item_features.names == ("Action", "War")

@@ -5,8 +5,8 @@ import pytest
 from twofold.core import tree
 from twofold.core.errors import WorldError
 from twofold.recsys.catalogue import Catalogue
-from twofold.recsys.penalties import Penalties, entropy_of_next
 from twofold.recsys.data import from_matrix
+from twofold.recsys.penalties import Penalties, entropy_of_next
 from twofold.recsys.quit import Never, close_by_distance
 from twofold.recsys.truth import Matrix
 from twofold.recsys.users import Feelings, Rules, Users
@@ -26,7 +26,15 @@ def catalogue(items=4, users=2, belief=0):
 
 
 def users(rows=2, quit_rule=None, known=None, penalties=None, **rules):
-    settings = {"max_turn": 5, "limit": 5, "window": 2, "quit_window": "intended", "block": 0, "low": 1, "high": 5}
+    settings = {
+        "max_turn": 5,
+        "limit": 5,
+        "window": 2,
+        "quit_window": "intended",
+        "block": 0,
+        "low": 1,
+        "high": 5,
+    }
     feelings = Feelings((Matrix(RATINGS),), quit_rule or Never(), 1)
     return Users(rows, known or catalogue(), feelings, Rules(**(settings | rules)), penalties)
 
@@ -190,7 +198,9 @@ def test_observations_lie_in_the_declared_space(config):
 
 
 def test_all_modes_show_observations_of_one_shape(config):
-    spaces = [make(config(), rows=1, purpose=p).single_observation_space for p in ("train", "FB", "NX_0", "NX_10")]
+    spaces = [
+        make(config(), rows=1, purpose=p).single_observation_space for p in ("train", "FB", "NX_0", "NX_10")
+    ]
     assert all(space == spaces[0] for space in spaces)
 
 

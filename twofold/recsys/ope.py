@@ -24,30 +24,28 @@ class Estimate:
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}] ({self.effective:.0f} effective ratings)"
 
 
-def ips(weights: Array, rewards: Array, count: int) -> Estimate:
-    """Inverse propensity score: sum of weight x reward over the log, per decision (`count` of them)."""
-    return _normal(weights * rewards, count, weights)
+def ips(weights: Array, rewards: Array, chances: Array, count: int) -> Estimate:
+    """Inverse propensity score: the sum of weight x reward over the log, per decision (`count` of them)."""
+    return _total(weights * rewards, weights, chances, count)
 
 
-def snips(weights: Array, rewards: Array, count: int) -> Estimate:
+def snips(weights: Array, rewards: Array, chances: Array) -> Estimate:
     """Self-normalised IPS: divided by the sum of the weights, a little biased and far steadier."""
-    total = weights.sum()
-    value = float((weights * rewards).sum() / total)
+    value = float((weights * rewards).sum() / weights.sum())
     # Delta method for a ratio of two sums.
-    error = float(np.sqrt(np.square(weights * (rewards - value)).sum()) / total)
-    return Estimate(value, value - 1.96 * error, value + 1.96 * error, effective_size(weights))
+    return _around(value, weights * (rewards - value), weights, chances, float(weights.sum()))
 
 
 def doubly_robust(
-    weights: Array, rewards: Array, predicted: Array, model_value: Array, count: int
+    weights: Array, rewards: Array, chances: Array, predicted: Array, model_value: Array
 ) -> Estimate:
     """The user model's value plus the weighted mistakes that it makes on the log.
 
     predicted [n]: the model's rating of each logged pair; model_value [users]: its value of the policy.
     """
-    correction = _normal(weights * (rewards - predicted), count, weights)
-    value = float(model_value.mean()) + correction.value
-    half = correction.high - correction.value
+    count = len(model_value)
+    correction = _total(weights * (rewards - predicted), weights, chances, count)
+    value, half = float(model_value.mean()) + correction.value, correction.high - correction.value
     return Estimate(value, value - half, value + half, correction.effective)
 
 
@@ -57,11 +55,13 @@ def effective_size(weights: Array) -> float:
     return float(weights.sum()) ** 2 / squares if squares else 0.0
 
 
-def _normal(terms: Array, count: int, weights: Array) -> Estimate:
-    """The sum of the terms over `count` decisions; what is not in the log counts as zero."""
-    value = float(terms.sum() / count)
-    variance = (float(np.square(terms).sum()) / count - value**2) / count
-    half = 1.96 * float(np.sqrt(max(variance, 0.0)))
+def _total(terms: Array, weights: Array, chances: Array, count: int) -> Estimate:
+    return _around(float(terms.sum() / count), terms, weights, chances, float(count))
+
+
+def _around(value: float, terms: Array, weights: Array, chances: Array, scale: float) -> Estimate:
+    """95 % interval of a sum over a log that held each pair independently with its chance (Poisson sampling)."""
+    half = 1.96 * float(np.sqrt(((1 - chances) * np.square(terms)).sum())) / scale
     return Estimate(value, value - half, value + half, effective_size(weights))
 
 
@@ -74,14 +74,15 @@ def estimates(data: Dataset, policy: Array, prediction: Any = None) -> dict[str,
     if data.propensities is None:
         raise UserError(f"the data '{data.name}' has no propensities: off-policy evaluation needs them")
     log, users = data.train, data.users
-    weights = policy[log.users, log.items] / np.maximum(data.propensities[log.users, log.items], 1e-6)
+    chances = np.maximum(data.propensities[log.users, log.items].astype(np.float64), 1e-6)
+    weights = policy[log.users, log.items] / chances
     rewards = log.values.astype(np.float64)
-    found = {"IPS": ips(weights, rewards, users), "SNIPS": snips(weights, rewards, users)}
+    found = {"IPS": ips(weights, rewards, chances, users), "SNIPS": snips(weights, rewards, chances)}
     if prediction is not None:
         value = (policy * prediction.rows(np.arange(users))).sum(axis=1)
         predicted = prediction.at(log.users, log.items).astype(np.float64)
         found["DM"] = Estimate(float(value.mean()), float("nan"), float("nan"), 0.0)
-        found["DR"] = doubly_robust(weights, rewards, predicted, value, users)
+        found["DR"] = doubly_robust(weights, rewards, chances, predicted, value)
     return found
 
 
