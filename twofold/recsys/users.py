@@ -33,6 +33,7 @@ class Rules:
     high: float
     rating_noise: float = 0.0  # training only: an unknown part of each user's rating of each item
     quit_penalty: float = 0.0  # training only: taken from the reward of the turn at which the user quits
+    scale: float = 1.0  # training only: the reward is divided by this
     centred: bool = False  # training only: reward relative to what the user gives on average
 
 
@@ -125,7 +126,7 @@ class Users(VectorEnv[Any, Any, Any]):
         window = window_of(self.history, turn, rules.window, rules.quit_window)
         rule_world = self.world if self.feelings.quit_worlds > 1 else np.zeros_like(self.world)
         quits = self.feelings.quit_rule.hits(rule_world, self.seed, items, window) & (turn > 0)
-        reward = self._reward(items, rating) - rules.quit_penalty * quits
+        reward = (self._reward(items, rating) - rules.quit_penalty * quits) / rules.scale
         place = np.minimum(turn, rules.max_turn - 1)
         self.belief.see(self.user, items, rating, self.history)
         self.history[self._all, place] = items

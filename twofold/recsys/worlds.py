@@ -61,12 +61,15 @@ class UsersConfig:
     leave_threshold: float = 6.0  # distance below which, or category count above which, a user quits
     num_leave_compute: int = field(default=7, metadata={"aliases": ("quit_window",)})  # items looked back on
     close_share: float = 0.02  # quit=model: this share of the item pairs is close in each drawn world
-    chance_share: float = 0.03  # quit=model: and each pair is close with this chance, drawn anew per episode
+    chance_share: float = 0.01  # quit=model: and each pair is close with this chance, drawn anew per episode
     cool_down: int = 7  # the last so many items are not shown again, also in evaluation
     posterior: bool = True  # a world is drawn from the user model's posterior per episode; false: its mean
     held_out: float = 0.1  # share of the drawn worlds kept for the evaluation `held_out`
     rating_noise: float = 0.3  # unknown part of a simulated rating (standard deviation)
     centred: bool = True  # training reward relative to the user's expected rating
+    rew_norm: bool = False  # training reward divided by the standard deviation of the logged ratings
+    message: str = ""  # a label, kept with the run
+    model_name: str = ""  # a label, kept with the run
     quit_penalty: float = 0.0  # taken from the training reward when a user quits
     taste_dims: int = 16  # dimensions of an item vector that come from expected ratings
     random_dims: int = 16  # random ones, which keep like items apart
@@ -127,6 +130,7 @@ def _simulated(
     rules = replace(rules, rating_noise=cfg.rating_noise)
     if purpose == "train":
         rules = replace(rules, centred=cfg.centred, quit_penalty=cfg.quit_penalty)
+        rules = replace(rules, scale=float(data.train.values.std()) if cfg.rew_norm else 1.0)
     penalties = _penalties(cfg.penalty, data, model, known) if purpose == "train" else None
     return Users(rows, known, Feelings(tables, rule, many), rules, penalties)
 
