@@ -8,6 +8,7 @@ from twofold.core.seeding import Generators
 from twofold.learners.td3 import TD3, TD3Config
 from twofold.recsys.item_nets import ItemNetworks
 from twofold.recsys.networks import ItemNetConfig
+from twofold.recsys.seen import Seen
 from twofold.recsys.worlds import make
 
 
@@ -54,7 +55,7 @@ def test_the_chooser_shows_the_best_of_the_nearest_by_the_smaller_critic(config)
     world, obs = played(config)
     made = nets(world)
     critic, point = made.critic(), made.actor()(obs).detach()
-    nearest = made.tables.nearest(obs, point, 4)[1]
+    nearest = made.tables.nearest(Seen(obs), point, 4)[1]
     values = critic.of_items(obs, nearest).amin(dim=0)
     wanted = nearest.gather(1, values.argmax(dim=1, keepdim=True))[:, 0]
     chosen = made.chooser.choose(obs, point, critic)
@@ -75,7 +76,7 @@ def test_items_in_cool_down_are_never_near(config):
     made = nets(world)
     recent = obs["items"][:, 1:4].long()
     for point in made.tables.item_vectors[recent].unbind(1):
-        found = made.tables.nearest(obs, point, 20)[1]
+        found = made.tables.nearest(Seen(obs), point, 20)[1]
         assert not (found[:, :, None] == recent[:, None]).any()
 
 
@@ -83,10 +84,10 @@ def test_chunks_do_not_change_the_nearest_items_or_the_guide(config):
     world, obs = played(config)
     made = nets(world)
     point = made.actor()(obs).detach()
-    whole, guide = made.tables.nearest(obs, point, 5)[1], made.tables.towards_the_best(obs)
+    whole, guide = made.tables.nearest(Seen(obs), point, 5)[1], made.tables.towards_the_best(Seen(obs))
     made.tables.chunk = 7
-    assert torch.equal(made.tables.nearest(obs, point, 5)[1], whole)
-    torch.testing.assert_close(made.tables.towards_the_best(obs), guide)
+    assert torch.equal(made.tables.nearest(Seen(obs), point, 5)[1], whole)
+    torch.testing.assert_close(made.tables.towards_the_best(Seen(obs)), guide)
 
 
 def test_the_raw_point_is_judged_and_shown_in_the_reference_manner(config):
@@ -116,7 +117,7 @@ def test_untried_pairs_are_counted(config):
     obs = {name: torch.from_numpy(leaf) for name, leaf in world._obs().items()}
     obs["items"][0, :4] = torch.tensor([1, 2, 3, 1])
     obs["turn"][:] = 4
-    features = made.critic().candidates(obs, torch.tensor([[2, 9]]))
+    features = made.critic().candidates(Seen(obs), torch.tensor([[2, 9]]))
     assert features[0, 0, -1].item() == 0.0  # item 2 was near 1 and 3 before, and near itself
     assert features[0, 1, -1].item() == pytest.approx(4 / 7)  # item 9 is new beside all four
     assert features[0, 0, -4].item() == 1.0

@@ -3,26 +3,28 @@ import pytest
 import torch
 
 from twofold.recsys.networks import ItemNetConfig
-from twofold.recsys.trackers import BODIES, Tracker, last_items
+from twofold.recsys.seen import Seen
+from twofold.recsys.trackers import BODIES, Tracker
 
 
-def history(turn, length=10):
+def seen(turn, length=10):
     items = torch.full((1, length), -1, dtype=torch.int32)
     items[0, :turn] = torch.arange(turn) + 5
     ratings = torch.zeros(1, length)
     ratings[0, :turn] = torch.arange(turn) * 1.0
-    return {"items": items, "ratings": ratings, "turn": torch.tensor([[turn]], dtype=torch.int32)}
+    one = torch.tensor([[turn]], dtype=torch.int32)
+    return Seen({"items": items, "ratings": ratings, "turn": one, "block": one * 0, "user": one * 0})
 
 
 def test_the_newest_items_come_last_and_absent_ones_are_marked():
-    items, ratings, there = last_items(history(2), 4)
+    items, ratings, there = seen(2).last(4)
     assert items.tolist() == [[-1, -1, 5, 6]]
     assert ratings.tolist() == [[0, 0, 0, 1]]
     assert there.tolist() == [[False, False, True, True]]
 
 
 def test_only_the_window_is_looked_at():
-    assert last_items(history(9), 3)[0].tolist() == [[11, 12, 13]]
+    assert seen(9).last(3)[0].tolist() == [[11, 12, 13]]
 
 
 def inputs(window, batch=3, width=4):

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from .networks import ItemNetConfig
+from .seen import Seen
 from .tables import Tables
-from .trackers import last_items
 
 WINDOW = 7  # items back that a new item is compared with
 
@@ -27,14 +27,14 @@ class Candidates(nn.Module):
             # Starting at the fixed vectors makes every pair distinct; the rest is learned from there.
             self.own = nn.Parameter(tables.item_vectors.clone())
 
-    def forward(self, obs: dict[str, Tensor], items: Tensor) -> Tensor:
-        window, _, there = last_items(obs, WINDOW)
-        expected = self.tables.expected(obs, items).unsqueeze(-1)
+    def forward(self, seen: Seen, items: Tensor) -> Tensor:
+        window, _, there = seen.last(WINDOW)
+        expected = self.tables.expected(seen, items).unsqueeze(-1)
         found = [expected, self._likeness(self.tables.item_vectors, items, window, there)]
         if self.cfg.learn_pairs:
             found.append(self._likeness(self.own, items, window, there))
         if self.cfg.memory:
-            found.append(self._memory(obs, items, window, there, expected))
+            found.append(self._memory(seen, items, window, there, expected))
         return torch.cat(found, dim=-1)
 
     @staticmethod
@@ -42,18 +42,16 @@ class Candidates(nn.Module):
         """Dot products with the window's items [B, k, WINDOW]."""
         return torch.einsum("bkd,bwd->bkw", vectors[items], vectors[window]) * there.unsqueeze(1)
 
-    def _memory(
-        self, obs: dict[str, Tensor], items: Tensor, window: Tensor, there: Tensor, expected: Tensor
-    ) -> Tensor:
+    def _memory(self, seen: Seen, items: Tensor, window: Tensor, there: Tensor, expected: Tensor) -> Tensor:
         """Was it shown, how long ago, what did it get, and with how many window items is it untried?"""
-        history = obs["items"].long()
+        history = seen.items
         turns = torch.arange(history.shape[1])
         shown = history.unsqueeze(1) == items.unsqueeze(2)  # [B, k, T]
         ever = shown.any(dim=2)
         last = (shown * (turns + 1)).amax(dim=2) - 1
-        age = (obs["turn"] - last) * ever / history.shape[1]
-        level = self.tables.level(obs["user"].long().squeeze(1)).unsqueeze(1)
-        got = (obs["ratings"].gather(1, last.clamp_min(0)) - level) * ever
+        age = (seen.turn - last) * ever / history.shape[1]
+        level = self.tables.level(seen.user).unsqueeze(1)
+        got = (seen.ratings.gather(1, last.clamp_min(0)) - level) * ever
         known = torch.where(ever, got, expected.squeeze(-1))
         untried = self._untried(history, shown, window, there)
         return torch.stack([ever.float(), age, known, untried], dim=-1)

@@ -17,10 +17,11 @@ from .candidates import Candidates
 from .data import Array
 from .items import CHUNK
 from .networks import ItemNetConfig
+from .seen import Seen
 from .tables import Tables
-from .trackers import Tracker, last_items
+from .trackers import Tracker
 
-Observation = dict[str, Tensor]
+Observation = dict[str, Tensor] | Seen
 SOFT = 8  # items that a point between items is a mixture of, while the actor learns
 
 
@@ -34,15 +35,15 @@ class State(nn.Module):
         self.outputs = self.tracker.outputs + 1 + tables.beliefs + (tables.rank if cfg.user_embedding else 0)
 
     def forward(self, obs: Observation) -> Tensor:
-        user = obs["user"].long().squeeze(1)
-        items, ratings, there = last_items(obs, self.cfg.window_size)
-        centred = (ratings - self.tables.level(user).unsqueeze(1)) * there
+        seen = Seen.of(obs)
+        items, ratings, there = seen.last(self.cfg.window_size)
+        centred = (ratings - self.tables.level(seen.user).unsqueeze(1)) * there
         parts = [self.tracker(self.tables.item_vectors[items], centred, there)]
-        parts.append(obs["turn"] / obs["items"].shape[1])
-        if self.tables.beliefs:
-            parts.append(obs["belief"])
+        parts.append(seen.turn / seen.items.shape[1])
+        if seen.belief is not None:
+            parts.append(seen.belief)
         if self.cfg.user_embedding:
-            parts.append(self.tables.user_factors[user])
+            parts.append(self.tables.user_factors[seen.user])
         return torch.cat(parts, dim=-1)
 
 
@@ -57,11 +58,12 @@ class ItemActor(nn.Module):
         self.body = MLP(inputs, cfg.hidden_sizes, tables.width, output="tanh", generator=generator)
 
     def forward(self, obs: Observation) -> Tensor:
-        state = self.state(obs)
+        seen = self.tables.seen(obs)
+        state = self.state(seen)
         if not self.cfg.guide:
             point = self.body(state)
         else:
-            towards = self.tables.towards_the_best(obs)
+            towards = self.tables.towards_the_best(seen)
             point = self.body(torch.cat([state, towards], dim=-1)) + towards
         if self.cfg.positive_actions:
             return (point.clamp(-1, 1) + 1) / 2
@@ -80,18 +82,21 @@ class ItemCritic(nn.Module):
         self.head = Twin(self.state.outputs, width, cfg.hidden_sizes, generator=generator)
 
     def forward(self, obs: Observation, point: Tensor) -> Tensor:
-        return self.head(self.state(obs), self._features(obs, point))  # type: ignore[no-any-return]
+        seen = self.tables.seen(obs)
+        return self.head(self.state(seen), self._features(seen, point))  # type: ignore[no-any-return]
 
     def first(self, obs: Observation, point: Tensor) -> Tensor:
         """The first critic alone [B]."""
-        return self.head.first(self.state(obs), self._features(obs, point))
+        seen = self.tables.seen(obs)
+        return self.head.first(self.state(seen), self._features(seen, point))
 
     def of_items(self, obs: Observation, items: Tensor) -> Tensor:
         """Values of several items per row: items [B, k] -> [2, B, k]."""
-        state = self.state(obs)
+        seen = self.tables.seen(obs)
+        state = self.state(seen)
         features = self.tables.item_vectors[items]
         if self.candidates is not None:
-            features = torch.cat([features, self.candidates(obs, items)], dim=-1)
+            features = torch.cat([features, self.candidates(seen, items)], dim=-1)
         return self._joined(state, features)
 
     def _joined(self, state: Tensor, features: Tensor) -> Tensor:
@@ -105,13 +110,13 @@ class ItemCritic(nn.Module):
             x = affine(layer.matrix, torch.relu(x))
         return x.view(shape[:3])
 
-    def _features(self, obs: Observation, point: Tensor) -> Tensor:
+    def _features(self, seen: Seen, point: Tensor) -> Tensor:
         """The item's features; for a point between items a soft mixture, through which the gradient flows."""
         if self.candidates is None:
             return point
         soft = point.requires_grad
-        scores, items = self.tables.nearest(obs, point, SOFT if soft else 1)
-        features = torch.cat([self.tables.item_vectors[items], self.candidates(obs, items)], dim=-1)
+        scores, items = self.tables.nearest(seen, point, SOFT if soft else 1)
+        features = torch.cat([self.tables.item_vectors[items], self.candidates(seen, items)], dim=-1)
         if not soft:
             return features.squeeze(1)
         weights = (self.cfg.sharpness * scores).softmax(dim=-1)
@@ -130,7 +135,7 @@ class Chooser:
         if self.cfg.rerank == 1:
             if self.cfg.critic_on == "point":
                 return point
-            return self.tables.item_vectors[self.tables.nearest(obs, point, 1)[1][:, 0]]
+            return self.tables.item_vectors[self.tables.nearest(self.tables.seen(obs), point, 1)[1][:, 0]]
         items, values = self._ranked(obs, point, critic)
         best = values.amin(dim=0).argmax(dim=1, keepdim=True)
         return self.tables.item_vectors[items.gather(1, best)[:, 0]]
@@ -145,8 +150,9 @@ class Chooser:
         return values[:, torch.arange(len(best)), best]
 
     def _ranked(self, obs: Observation, point: Tensor, critic: Any) -> tuple[Tensor, Tensor]:
-        _, items = self.tables.nearest(obs, point, self.cfg.rerank)
-        return items, critic.of_items(obs, items)
+        seen = self.tables.seen(obs)
+        _, items = self.tables.nearest(seen, point, self.cfg.rerank)
+        return items, critic.of_items(seen, items)
 
     def explore(self, obs: dict[str, Array], action: Array, rng: np.random.Generator) -> Array:
         """Now and then, and for each row by itself, a random item."""

@@ -15,6 +15,7 @@ from ..core.policy_file import LoadedPolicy, load_policy
 from .belief import Belief
 from .catalogue import Catalogue
 from .data import Array, Dataset
+from .seen import Seen
 from .worlds import UsersConfig, make, prepare
 
 
@@ -54,7 +55,7 @@ class Recommender:
             point = self.learner.actor.module(obs)
             found = self._candidates(obs, point, count)
             values = self.learner.critic.module.of_items(obs, found).amin(dim=0)[0].numpy()
-            expected = self.learner.chooser.tables.expected(obs, found)[0].numpy()
+            expected = self.learner.chooser.tables.expected(Seen(obs), found)[0].numpy()
         order = np.argsort(-values, kind="stable")[:count]
         numbers = found[0].numpy()[order]
         level = float(self.catalogue.user_factors[number, 0])
@@ -75,7 +76,7 @@ class Recommender:
     def _candidates(self, obs: Any, point: Any, count: int) -> Any:
         """At least `count` items near the actor's point: as many as the policy re-ranks, or more."""
         rerank = self.learner.chooser.cfg.rerank
-        return self.learner.chooser.tables.nearest(obs, point, max(count, rerank))[1]
+        return self.learner.chooser.tables.nearest(Seen(obs), point, max(count, rerank))[1]
 
     def _user(self, user: Any) -> int:
         names = self.data.train.user_names

@@ -12,6 +12,7 @@ from torch.nn import functional
 from twofold.core.errors import ConfigError
 
 from .catalogue import Catalogue
+from .seen import Seen
 
 _NAMES = ("item_vectors", "user_factors", "item_factors", "belief_factors")
 
@@ -22,6 +23,17 @@ class Tables:
     def __init__(self, tables: list[Tensor], chunk: int) -> None:
         self.item_vectors, self.user_factors, self.item_factors, self.belief_factors = tables
         self.chunk = chunk
+        self._seen: list[Seen] = []  # of the last two batches, s and s' of one update
+
+    def seen(self, obs: Any) -> Seen:
+        """What is derived from an observation: made once for all networks that look at the same batch."""
+        if isinstance(obs, Seen):
+            return obs
+        for known in self._seen:
+            if known.obs is obs:
+                return known
+        self._seen = [Seen(obs), *self._seen[:1]]
+        return self._seen[0]
 
     @classmethod
     def of(cls, action_space: Any, observation_space: Any, rank: int, chunk: int) -> Tables:
@@ -58,17 +70,11 @@ class Tables:
         """What these users give on average [B]."""
         return self.user_factors[user, 0]
 
-    def blocked(self, obs: dict[str, Tensor]) -> Tensor:
-        """Items that may not be shown now [B, T], -1 elsewhere."""
-        items = obs["items"].long()
-        recent = torch.arange(items.shape[1]) >= obs["turn"] - obs["block"]
-        return items.where(recent, torch.tensor(-1))
-
-    def nearest(self, obs: dict[str, Tensor], point: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    def nearest(self, seen: Seen, point: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Scores and numbers [B, k] of the items nearest to the point, best first; scores carry gradients."""
         k = min(k, len(self.item_vectors))
         with torch.no_grad():
-            items = self._top(point, self.blocked(obs), k)
+            items = self._top(point, seen.blocked(), k)
         if not point.requires_grad:
             return point.new_zeros(0), items
         scores = torch.einsum("bd,bkd->bk", functional.normalize(point, dim=-1), self.item_vectors[items])
@@ -90,27 +96,26 @@ class Tables:
         places = torch.cat(values, dim=1).topk(k, dim=1).indices
         return torch.cat(found, dim=1).gather(1, places)
 
-    def expected(self, obs: dict[str, Tensor], items: Tensor) -> Tensor:
+    def expected(self, seen: Seen, items: Tensor) -> Tensor:
         """Expected ratings [B, k] of items, relative to the user's level, as far as the episode tells."""
-        user = obs["user"].long()
-        factors = self.user_factors[user.squeeze(1)]
+        factors = self.user_factors[seen.user]
         rating = torch.einsum("br,bkr->bk", factors, self.item_factors[items]) - factors[:, :1]
         if self.beliefs:
-            rating = rating + torch.einsum("bs,bks->bk", obs["belief"], self.belief_factors[items])
+            rating = rating + torch.einsum("bs,bks->bk", seen.belief, self.belief_factors[items])
         return rating
 
     @torch.no_grad()
-    def towards_the_best(self, obs: dict[str, Tensor]) -> Tensor:
+    def towards_the_best(self, seen: Seen) -> Tensor:
         """Where the items of highest expectation lie: a mean of item vectors, weighted softly [B, d]."""
-        user = obs["user"].long().squeeze(1)
+        user = seen.user
         total = torch.zeros(len(user), self.width)
         weight = torch.full((len(user), 1), 1e-9)
-        blocked = self.blocked(obs)
+        blocked = seen.blocked()
         for start in range(0, len(self.item_vectors), self.chunk):
             some = slice(start, start + self.chunk)
             rating = self.user_factors[user] @ self.item_factors[some].T - self.level(user).unsqueeze(1)
             if self.beliefs:
-                rating = rating + obs["belief"] @ self.belief_factors[some].T
+                rating = rating + seen.belief @ self.belief_factors[some].T
             # One scale for all chunks: expectations are at most a few points from the user's level.
             weights = torch.exp(8.0 * (mask_out(rating, blocked - start).clamp(max=4.0) - 1.0))
             total += weights @ self.item_vectors[some]
@@ -127,8 +132,7 @@ class Tables:
 
 def mask_out(scores: Tensor, blocked: Tensor) -> Tensor:
     """Scores [B, items] with minus infinity at the blocked numbers [B, b] that lie inside."""
-    items = scores.shape[1]
-    inside = (blocked >= 0) & (blocked < items)
-    rows, columns = inside.nonzero(as_tuple=True)
-    scores[rows, blocked[rows, columns]] = -torch.inf
-    return scores
+    inside = (blocked >= 0) & (blocked < scores.shape[1])
+    lowest = torch.where(inside, -torch.inf, torch.inf).to(scores.dtype)
+    # The minimum with plus infinity changes nothing: numbers outside are moved anywhere, harmlessly.
+    return scores.scatter_reduce_(1, blocked.clamp(0, scores.shape[1] - 1), lowest, "amin")

@@ -14,17 +14,6 @@ from twofold.nets.mlp import Affine
 from .networks import ItemNetConfig
 
 
-def last_items(obs: dict[str, Tensor], window: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The newest `window` items (long), ratings and which of them exist: [B, window] each, newest last."""
-    turn = obs["turn"].long()
-    places = turn - window + torch.arange(window)
-    there = places >= 0
-    places = places.clamp_min(0)
-    items = obs["items"].long().gather(1, places).where(there, torch.tensor(-1))
-    ratings = obs["ratings"].gather(1, places) * there
-    return items, ratings, there
-
-
 class Tracker(nn.Module):
     """Sequence inputs [B, W, i] and their mask [B, W] -> state [B, outputs]."""
 
