@@ -71,7 +71,7 @@ def _log(cfg: SyntheticConfig, truth: Factors, rng: np.random.Generator) -> Rati
         items = np.argpartition(-keys, cfg.ratings_per_user - 1, axis=1)[:, : cfg.ratings_per_user].ravel()
     else:
         items = rng.choice(cfg.items, size=len(users), p=appeal / appeal.sum())
-        users, items = np.unique(np.stack([users, items]), axis=1)
+        users, items = np.divmod(np.unique(users.astype(np.int64) * cfg.items + items), cfg.items)
     raw = np.einsum("nk,nk->n", truth.user[users], truth.item[items]) + rng.normal(0, 0.7, len(users))
     values = np.clip(np.round(raw), truth.low, truth.high).astype(np.float32)
     names = tuple(map(str, range(cfg.users))), tuple(map(str, range(cfg.items)))
