@@ -70,7 +70,7 @@ def page(name: str, runs: list[Path], origins: list[dict[str, Any]], note: str) 
     machine = origins[0]["machine"]
     return "\n".join([
         f"# {name}", "", note, "",
-        "| seed | steps | last validation | best policy on test seeds (± sd over episodes) | episodes | command |",
+        "| seed | steps | last policy, validation seeds | best policy, test seeds | episodes | command |",
         "|---|---|---|---|---|---|", *rows, "",
         f"Mean over seeds at the end: **{interval(lasts)}**; best policies on test seeds: **{interval(tests)}** "
         "(mean and 95 % interval of the mean over seeds).", "",

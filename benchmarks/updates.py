@@ -28,9 +28,8 @@ QUIET_CORES = 0.2
 
 def measure(threads: int, seconds: float = 20.0) -> dict[str, float]:
     """Medians for one thread count, from a process of its own (torch reads its settings when imported)."""
-    environment = dict(os.environ, OMP_WAIT_POLICY="passive") if threads > 1 else dict(os.environ)
     command = [sys.executable, __file__, "--child", str(threads), "--seconds", str(seconds)]
-    done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return result
 
@@ -39,25 +38,17 @@ def measure_here(threads: int, seconds: float) -> dict[str, float]:
     """What `measure` returns, in this process."""
     import torch
 
-    torch.set_num_threads(1)
     contenders: dict[str, tuple[int, Callable[[], None]]] = {
-        "products": (1, products()),
-        "fused": (1, fused_update(threads)),
-        "autograd": (1, autograd_update()),
+        "products": (threads, products()),
+        "fused": (threads, fused_update()),
+        "autograd": (threads, autograd_update()),
     }
-    if threads > 1:
-        # Torch's own threads split each product; workers split the batch. The limit is the better of the two.
-        contenders["products_by_workers"] = (1, products_by_workers(threads))
-        contenders["products"] = (threads, contenders["products"][1])
-        contenders["autograd"] = (threads, contenders["autograd"][1])
     rates, noise = interleaved(contenders, seconds, time.thread_time if threads == 1 else time.perf_counter)
-    limit = max(rate for name, rate in rates.items() if name.startswith("products"))
     torch.set_num_threads(1)
     return {
         "threads": threads,
         **{f"{name}_per_second": rate for name, rate in rates.items()},
         "fused_share_of_products": rates["fused"] / rates["products"],
-        "fused_share_of_best_products": rates["fused"] / limit,
         "autograd_share_of_products": rates["autograd"] / rates["products"],
         "act_microseconds": act_microseconds(),
         **noise,
@@ -166,14 +157,6 @@ def _update_of_products(
     return update
 
 
-def products_by_workers(workers: int) -> Callable[[], None]:
-    """The same products with the rows of the batch shared out to threads that meet once an update."""
-    from twofold.nets.crew import Crew
-
-    crew, shares = Crew(workers - 1), [products(BATCH // workers) for _ in range(workers)]
-    return lambda: crew.run(shares)
-
-
 class Networks:
     """Online and target networks of HalfCheetah's size, and one batch."""
 
@@ -206,12 +189,12 @@ class Networks:
         track(self.target_actor, self.actor, 0.005)
 
 
-def fused_update(workers: int) -> Callable[[], None]:
+def fused_update() -> Callable[[], None]:
     """One whole update: noise, targets, gradients, Adam, and every second time actor and targets."""
     from twofold.nets.fused import FusedTD3
 
     n, updates = Networks(), 0
-    engine = FusedTD3(n.actor, n.critic, n.target_actor, n.target_critic, BATCH, workers=workers)
+    engine = FusedTD3(n.actor, n.critic, n.target_actor, n.target_critic, BATCH)
 
     def update() -> None:
         nonlocal updates

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 import time
@@ -14,8 +13,9 @@ from typing import Any
 
 from .core.config import Resolved, flatten, layers_for, resolve
 from .core.console import Progress
-from .core.errors import UserError
+from .core.errors import CheckpointError, UserError
 from .core.evaluate import evaluate, summaries
+from .core.files import read_json
 from .core.imports import import_user_code
 from .core.policy_file import LoadedPolicy, load_policy, make_learner
 from .core.run import Run
@@ -27,8 +27,7 @@ Summary = dict[str, dict[str, float]]
 
 
 def set_threads(threads: int) -> None:
-    """Before torch is imported: idle threads must not spin, or a busy neighbour costs three times the time."""
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    """How torch computes; more than one thread pays only on cores that are otherwise idle."""
     import torch
 
     torch.set_num_threads(threads)
@@ -108,19 +107,31 @@ def go(
     try:
         if on_folder:
             on_folder(run.folder)
+        if (test := finished(run)) is not None:
+            return Trained(run.folder, test)
         trainer = build(run, imports)
         trainer.train(progress)
-        test = trainer.test() if run.resolved.config.trainer.test_episodes else {}
         from .core.plot import draw_curves
 
         draw_curves([run.folder], run.folder / "curve.png")
-        return Trained(run.folder, test)
+        return Trained(run.folder, trainer.test() if run.resolved.config.trainer.test_episodes else {})
     finally:
         if trainer is not None:
             trainer.collector.world.close()
             for world in trainer.evaluations.values():
                 world.close()
         run.close()
+
+
+def finished(run: Run) -> dict[str, Summary] | None:
+    """The test scores of a run that has come to its end, or None; they are the last thing a run writes."""
+    steps = run.checkpoints.steps()
+    if not (run.folder / "test.json").is_file() or not steps or steps[0] < run.resolved.config.trainer.steps:
+        return None
+    record = read_json(run.folder / "test.json")
+    if not isinstance(record, dict):
+        raise CheckpointError(f"{run.folder / 'test.json'} is damaged: remove it to have it made again")
+    return {name: scores for name, scores in record.items() if name != "seeds"}
 
 
 def score(policy: LoadedPolicy, episodes: int, seed: int) -> dict[str, Summary]:

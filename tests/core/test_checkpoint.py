@@ -44,12 +44,13 @@ def test_the_newest_checkpoint_is_loaded_with_its_replay(tmp_path: Path) -> None
     assert tree.equal(tree.copy(replay.take(np.arange(32))), fresh.take(np.arange(32)))
 
 
-def test_full_pieces_of_replay_are_written_once_and_shared(tmp_path: Path) -> None:
-    kept, replay = Checkpoints(tmp_path / "c"), ring(25)
-    kept.save(10, {}, replay)
-    kept.save(20, {}, replay)
+def test_pieces_of_replay_are_shared_with_the_last_checkpoint_but_one(tmp_path: Path) -> None:
+    kept, replay = Checkpoints(tmp_path / "c", keep=3), ring(25)
+    for step in (10, 20, 30):
+        kept.save(step, {}, replay)
     name = "replay_000000000000_000000000010.safetensors"
-    assert os.stat(kept.path(10) / name).st_ino == os.stat(kept.path(20) / name).st_ino
+    files = [os.stat(kept.path(step) / name).st_ino for step in (10, 20, 30)]
+    assert files[0] == files[2] != files[1]
 
 
 def test_only_the_newest_few_are_kept(tmp_path: Path) -> None:

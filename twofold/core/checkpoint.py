@@ -1,16 +1,19 @@
 """Checkpoints: atomic, checksummed, pickle-free folders; the newest that verifies wins.
 
 A folder `step_000000012000` holds `state.safetensors` (every array of the state), `state.json` (all the rest),
-`replay_*.safetensors` (immutable pieces of replay, hard-linked between checkpoints) and `MANIFEST.json` with the
-size and blake2b of every file. It is written under a temporary name, fsynced, and renamed.
+`replay_*.safetensors` (immutable pieces of replay) and `MANIFEST.json` with the size and blake2b of every file. It is
+written under a temporary name, fsynced, and renamed. Pieces of replay are hard links to those of the last checkpoint
+but one: each is written twice in all, and no damaged file can cost both of the newest checkpoints.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +33,20 @@ log = logging.getLogger("twofold")
 
 
 def pack(state: Any, prefix: str = "") -> tuple[dict[str, np.ndarray[Any, Any]], Any]:
-    """Split a nested state into arrays by path and a JSON tree in which '@path' stands for an array."""
+    """Split a nested state into arrays by path and a JSON tree in which {"@": path} stands for an array."""
     if hasattr(state, "detach"):
         state = state.detach().cpu().numpy()
     if isinstance(state, np.ndarray):
-        return {prefix: np.ascontiguousarray(state)}, {"@": prefix}
+        return {prefix: np.asarray(state, order="C")}, {"@": prefix}
     if isinstance(state, dict):
         arrays: dict[str, Any] = {}
         rest: dict[str, Any] = {}
         for key, value in state.items():
+            if not isinstance(key, str) or key == "@":
+                raise TypeError(f"a state's keys must be texts other than '@', found {key!r} in '{prefix}'")
             inner, rest[key] = pack(value, f"{prefix}/{key}")
+            if arrays.keys() & inner.keys():
+                raise TypeError(f"two arrays of the state have the path {prefix}/{key}")
             arrays |= inner
         return arrays, rest
     return {}, state.item() if isinstance(state, np.generic) else state
@@ -54,65 +61,87 @@ def unpack(rest: Any, arrays: dict[str, Any]) -> Any:
     return rest
 
 
+class FormatError(CheckpointError):
+    """A file of another format version: not damaged, so nothing older is taken in its place."""
+
+
 class Checkpoints:
     """The checkpoints of one run directory."""
 
     def __init__(self, folder: Path, keep: int = 2) -> None:
         self.folder, self.keep = folder, keep
+        self._trusted: dict[int, dict[str, Any]] = {}  # files of the checkpoints written or verified here
 
     def steps(self) -> list[int]:
         """Steps of all finished checkpoints, newest first."""
-        if not self.folder.is_dir():
+        if not self.folder.is_dir() or self.folder.is_symlink():
             return []
         return sorted((int(p.name[5:]) for p in self.folder.iterdir() if _NAME.match(p.name)), reverse=True)
 
     def path(self, step: int) -> Path:
         return self.folder / f"step_{step:012d}"
 
+    def bytes_held(self) -> int:
+        """What the checkpoints take up on the disk, files shared between them counted once."""
+        found = [os.lstat(p) for p in self.folder.glob("step_*/*")] if self.folder.is_dir() else []
+        return sum({status.st_ino: status.st_size for status in found}.values())
+
     # ---- writing ----
 
     def save(self, step: int, state: Any, replay: Ring | None) -> Path:
         """Write a checkpoint whole, or leave everything as it was."""
-        self.folder.mkdir(exist_ok=True)  # its parent must exist: a vanished run directory is an error
         arrays, rest = pack(state)
         contents = {"state.safetensors": encode(arrays), "state.json": files.to_json(rest)}
-        needed = sum(map(len, contents.values())) + (0 if replay is None else self._new_bytes(replay))
+        if len(contents["state.json"]) > files.MAX_JSON_BYTES:
+            raise TypeError("the state holds too much outside of arrays: put long lists into numpy arrays")
+        known = self._known_segments(step)
+        needed = sum(map(len, contents.values())) + (0 if replay is None else _new_bytes(replay, known))
         temporary = self.folder / f".tmp_{step:012d}"
-        shutil.rmtree(temporary, ignore_errors=True)
-        try:
-            with files.disk_full_explained(self.folder, needed):
-                self._write(temporary, contents, replay, step)
-                shutil.rmtree(self.path(step), ignore_errors=True)
-                os.rename(temporary, self.path(step))
-                files.moment("rename checkpoint")
-                files.sync_folder(self.folder)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
+        with files.disk_full_explained(self.folder, needed):
+            files.real_folder(self.folder)
+            self._clean()
+            try:
+                manifest = self._write(temporary, contents, replay, step, known)
+                self._put(temporary, step)
+            except BaseException:
+                shutil.rmtree(temporary, ignore_errors=True)
+                raise
+        self._trusted[step] = manifest
         self._prune()
         return self.path(step)
 
-    def _write(self, folder: Path, contents: dict[str, bytes], replay: Ring | None, step: int) -> None:
+    def _put(self, temporary: Path, step: int) -> None:
+        """Rename into place; an earlier checkpoint of the same step stays findable until that is done."""
+        old = self.folder / f"replaced_{step:012d}"
+        if self.path(step).exists():
+            os.rename(self.path(step), old)
+            files.moment("rename replaced")
+        os.rename(temporary, self.path(step))
+        files.moment("rename checkpoint")
+        files.sync_folder(self.folder)
+        shutil.rmtree(old, ignore_errors=True)
+
+    def _write(
+        self, folder: Path, contents: dict[str, bytes], replay: Ring | None, step: int, known: dict[str, Any]
+    ) -> dict[str, Any]:
         folder.mkdir()
         manifest: dict[str, Any] = {}
         for name, content in contents.items():
             files.write_bytes(folder / name, content)
             manifest[name] = {"bytes": len(content), "blake2b": files.checksum(content)}
-        if replay is not None:
-            known = self._known_segments()
-            for start, stop in replay.segments():
-                name = f"replay_{start:012d}_{stop:012d}.safetensors"
-                manifest[name] = self._write_segment(folder / name, replay, start, stop, known.get(name))
-        content = files.to_json({"format": FORMAT, "step": step, "files": manifest})
-        files.write_bytes(folder / "MANIFEST.json", content)
+        for start, stop in [] if replay is None else replay.segments():
+            name = f"replay_{start:012d}_{stop:012d}.safetensors"
+            manifest[name] = self._write_segment(folder / name, replay, start, stop, known.get(name))
+        files.write_bytes(folder / "MANIFEST.json", _signed(step, manifest))
         files.sync_folder(folder)
+        return manifest
 
-    def _write_segment(self, path: Path, replay: Ring, start: int, stop: int, known: Any) -> Any:
+    def _write_segment(self, path: Path, replay: Any, start: int, stop: int, known: Any) -> Any:
         """A piece that an earlier checkpoint wrote is linked, not written again."""
         if known is not None:
             source, entry = known
             try:
-                os.link(source, path)
+                os.link(source, path, follow_symlinks=False)
                 files.moment(f"link {path.name}")
                 return entry
             except OSError:
@@ -121,84 +150,142 @@ class Checkpoints:
         files.write_bytes(path, content)
         return {"bytes": len(content), "blake2b": files.checksum(content)}
 
-    def _known_segments(self) -> dict[str, Any]:
-        for step in self.steps():
-            try:
-                listed = self._manifest(self.path(step))
-            except CheckpointError:
-                continue
-            return {
-                name: (self.path(step) / name, entry)
-                for name, entry in listed.items()
-                if name.startswith("replay_") and (self.path(step) / name).is_file()
-            }
-        return {}
+    def _known_segments(self, step: int) -> dict[str, Any]:
+        """Pieces that may be linked: of the last checkpoint but one, so that the newest two share no file."""
+        source = next((s for s in self._sharers(step) if s in self._trusted), None)
+        if source is None:
+            return {}
+        return {
+            name: (self.path(source) / name, entry)
+            for name, entry in self._trusted[source].items()
+            if name.startswith("replay_")
+        }
 
-    def _new_bytes(self, replay: Ring) -> int:
-        known = self._known_segments()
-        row = replay.nbytes // replay.capacity
-        return sum(
-            (b - a) * row
-            for a, b in replay.segments()
-            if f"replay_{a:012d}_{b:012d}.safetensors" not in known
-        )
+    def _sharers(self, step: int) -> list[int]:
+        others = [s for s in self.steps() if s != step]
+        return others[:1] if self.keep == 1 else others[1:2]
 
     def _prune(self) -> None:
-        """Drop checkpoints beyond the newest `keep`, and what an interrupted save left."""
+        """Drop checkpoints beyond the newest `keep`; a half-deleted one must not look like a checkpoint."""
         for step in self.steps()[self.keep :]:
-            shutil.rmtree(self.path(step), ignore_errors=True)
+            dropped = self.folder / f".tmp_dropped_{step:012d}"
+            os.rename(self.path(step), dropped)
+            shutil.rmtree(dropped, ignore_errors=True)
+            self._trusted.pop(step, None)
+
+    def _clean(self) -> None:
+        """Remove what an interrupted save left, and bring back a checkpoint that it was about to replace."""
+        if not self.folder.is_dir() or self.folder.is_symlink():
+            return
+        for old in self.folder.glob("replaced_*"):
+            target = self.folder / old.name.replace("replaced_", "step_")
+            if _NAME.match(target.name) and not target.exists():
+                os.rename(old, target)
+            else:
+                shutil.rmtree(old, ignore_errors=True)
         for left in self.folder.glob(".tmp_*"):
             shutil.rmtree(left, ignore_errors=True)
 
     # ---- reading ----
 
-    def load(self) -> tuple[int, Any, list[Path]] | None:
-        """(step, state, replay pieces) of the newest checkpoint that verifies; None if there is none at all."""
-        damaged: list[str] = []
+    def load(
+        self, accept: Callable[[Any], None] = lambda state: None, limit: int = 1 << 34
+    ) -> tuple[int, Any, list[Path]] | None:
+        """(step, state, replay pieces) of the newest checkpoint that verifies; None if there is none at all.
+
+        `accept` raises CheckpointError for a state that cannot be gone on from; no file may be above `limit` bytes.
+        """
+        if self.folder.is_symlink():
+            files.real_folder(self.folder)
+        self._clean()
+        damaged: dict[int, str] = {}
         for step in self.steps():
             try:
-                state, pieces = self._read(self.path(step))
+                state, pieces = self.read(step, limit)
+                accept(state)
+            except FormatError:
+                raise
             except CheckpointError as error:
-                damaged.append(str(error))
+                damaged[step] = str(error)
                 continue
             if damaged:
-                log.warning("checkpoint damaged, the one of step %d is taken: %s", step, damaged[0])
+                reason = next(iter(damaged.values()))
+                log.warning("checkpoint damaged, the one of step %d is taken: %s", step, reason)
+                self._set_aside(list(damaged))
             return step, state, pieces
         if damaged:
-            raise CheckpointError(f"no checkpoint in {self.folder} can be read: {damaged[0]}")
+            raise CheckpointError(
+                f"no checkpoint in {self.folder} can be read: {next(iter(damaged.values()))}"
+            )
         return None
 
-    def _read(self, folder: Path) -> tuple[Any, list[Path]]:
+    def _set_aside(self, steps: list[int]) -> None:
+        """Keep the newest damaged checkpoint under another name, so that it counts no more."""
+        for step in steps:
+            aside = self.folder / "damaged"
+            shutil.rmtree(aside, ignore_errors=True)
+            os.rename(self.path(step), aside)
+            self._trusted.pop(step, None)
+
+    def read(self, step: int, limit: int = 1 << 34) -> tuple[Any, list[Path]]:
+        """The verified state and replay pieces of one checkpoint; changes nothing on the disk."""
+        folder = self.path(step)
+        if folder.is_symlink():
+            raise CheckpointError(f"{folder} is a symbolic link: refused")
         listed = self._manifest(folder)
-        checked: dict[str, bytes] = {}
         for name, entry in listed.items():
-            content = files.read_regular(folder / name)
-            if len(content) != entry["bytes"] or files.checksum(content) != entry["blake2b"]:
-                raise CheckpointError(f"{folder / name} does not match its checksum")
-            if not name.startswith("replay_"):
-                checked[name] = content
+            if entry["bytes"] > limit:
+                raise CheckpointError(f"{folder / name} claims {entry['bytes']:,} bytes: refused")
+            if files.size(folder / name) != entry["bytes"]:
+                raise CheckpointError(f"{folder / name} does not have the {entry['bytes']:,} bytes written")
+        for name, entry in listed.items():
+            files.verify(folder / name, entry["bytes"], entry["blake2b"])
         try:
-            arrays = decode(checked["state.safetensors"])
-            rest = files.parse_json(checked["state.json"], folder / "state.json")
-            return unpack(rest, arrays), [folder / n for n in sorted(listed) if n.startswith("replay_")]
-        except (SafetensorError, KeyError, RecursionError) as error:
+            arrays = decode(files.read_regular(folder / "state.safetensors", limit))
+            state = unpack(files.read_json(folder / "state.json"), arrays)
+        except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise CheckpointError(f"{folder} is damaged: {error}") from None
+        self._trusted[step] = listed
+        return state, [folder / n for n in sorted(listed) if n.startswith("replay_")]
 
     def _manifest(self, folder: Path) -> dict[str, Any]:
         """The verified list of files: known format, plain names, sizes that are numbers."""
         manifest = files.read_json(folder / "MANIFEST.json")
         if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict):
             raise CheckpointError(f"{folder / 'MANIFEST.json'} is not a checkpoint manifest")
+        noted = manifest.pop("blake2b", None)
+        if noted != _own_checksum(manifest) and (noted or manifest.keys() != {"format", "step", "files"}):
+            raise CheckpointError(f"{folder / 'MANIFEST.json'} does not match its checksum")
         if manifest.get("format") != FORMAT:
-            raise CheckpointError(
-                f"{folder} has checkpoint format {manifest.get('format')}, this version reads format {FORMAT}"
-            )
+            found = str(manifest.get("format"))[:20]
+            raise FormatError(f"{folder} has checkpoint format {found}, this version reads format {FORMAT}")
+        if manifest.get("step") != int(folder.name[5:]):
+            raise CheckpointError(f"{folder} holds the checkpoint of step {str(manifest.get('step'))[:20]}")
         for name, entry in manifest["files"].items():
             if not _FILE.match(name):
                 raise CheckpointError(f"{folder}: the manifest names the file {name[:80]!r}: refused")
-            if not isinstance(entry, dict) or {"bytes", "blake2b"} - entry.keys():
+            if not isinstance(entry, dict) or not isinstance(entry.get("bytes"), int):
+                raise CheckpointError(f"{folder}: the manifest is damaged")
+            if not isinstance(entry.get("blake2b"), str):
                 raise CheckpointError(f"{folder}: the manifest is damaged")
         return manifest["files"]  # type: ignore[no-any-return]
+
+
+def _own_checksum(manifest: dict[str, Any]) -> str:
+    return files.checksum(json.dumps(manifest, sort_keys=True).encode())
+
+
+def _signed(step: int, listed: dict[str, Any]) -> bytes:
+    """The manifest with a checksum of itself."""
+    manifest = {"format": FORMAT, "step": step, "files": listed}
+    return files.to_json(manifest | {"blake2b": _own_checksum(manifest)})
+
+
+def _new_bytes(replay: Ring, known: dict[str, Any]) -> int:
+    """About how many bytes of replay must be written anew."""
+    row = replay.nbytes // replay.capacity
+    names = {(a, b): f"replay_{a:012d}_{b:012d}.safetensors" for a, b in replay.segments()}
+    return sum((b - a) * row for (a, b), name in names.items() if name not in known)
 
 
 def load_replay(replay: Ring, pieces: list[Path]) -> None:
@@ -206,5 +293,5 @@ def load_replay(replay: Ring, pieces: list[Path]) -> None:
     for piece in pieces:
         try:
             replay.load_segment(decode(files.read_regular(piece)))
-        except (SafetensorError, KeyError, ValueError) as error:
+        except (SafetensorError, KeyError, ValueError, IndexError, StopIteration, OverflowError) as error:
             raise CheckpointError(f"{piece} does not fit this run's replay: {error}") from None

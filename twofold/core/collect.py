@@ -56,9 +56,11 @@ class Collector:
         """One step of every row; the number of new items."""
         obs = self.obs
         action = self.policy.random(obs) if self.steps < self.warmup else self.policy.act(obs)
+        if bad := doctor.first_bad(action=action):  # before a simulator chokes on it
+            evidence = {"obs": obs, "action": action}
+            doctor.stop(bad, at=f"at step {self.steps}", evidence=evidence, folder=self.folder)
         next_obs, reward, terminated, truncated, info = self.world.step(action)
-        bad = doctor.first_bad(action=action, reward=reward, obs=next_obs)
-        if bad:
+        if bad := doctor.first_bad(reward=reward, obs=next_obs):
             evidence = {"obs": obs, "action": action, "reward": reward, "next_obs": next_obs}
             doctor.stop(bad, at=f"at step {self.steps}", evidence=evidence, folder=self.folder)
         valid = ~info["broken"] if "broken" in info else np.ones(len(reward), bool)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import re
 import types
@@ -21,7 +22,9 @@ from .trainer import TrainerConfig
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 _NUMBER = re.compile(r"[-+]?(\d[\d_]*\.?[\d_]*|\.\d+)([eE][-+]?\d+)?$")
-_MAX_CONFIG_BYTES = 1_000_000
+_MAX_CONFIG_BYTES = 32_000  # parses in under a second whatever is in it
+_MAX_EXTENDS = 10
+_MAX_BRACKETS = 50
 # Settings that choose a part, with their defaults, and the section that belongs to the part.
 _CHOICES = {"env": "control/gym", "learner.name": "td3", "networks.name": "vector"}
 _SECTION = {"env": "env_args.", "learner.name": "learner.", "networks.name": "networks."}
@@ -99,20 +102,33 @@ def numbers_of(value: Any) -> Any:
     return [numbers_of(v) for v in value] if isinstance(value, list) else value
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path, depth: int = 0) -> dict[str, Any]:
     """The file as nested dicts; its `extends` is read first and overlaid."""
+    if depth > _MAX_EXTENDS:
+        raise ConfigError(f"{path}: `extends` goes round in a circle, or is nested too deeply")
     if not path.is_file():
         raise ConfigError(f"no config file {path}")
     if path.stat().st_size > _MAX_CONFIG_BYTES:
         raise ConfigError(f"{path} is larger than {_MAX_CONFIG_BYTES} bytes: not a config file")
     try:
-        content = numbers_of(yaml.safe_load(path.read_text()) or {})
+        text = path.read_text()
+        if _brackets(text) > _MAX_BRACKETS:
+            raise ConfigError(f"{path} is not a valid config: lists in lists without end")
+        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
+            raise ConfigError(f"{path}: aliases (*name) can expand without end; write the values out")
+        content = numbers_of(yaml.safe_load(text) or {})
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} is not a valid config: {str(error).splitlines()[0]}") from None
     if not isinstance(content, dict):
         raise ConfigError(f"{path} must hold `key: value` lines, found {type(content).__name__}")
     base = content.pop("extends", None)
-    return overlay(read_yaml(path.parent / f"{base}.yaml"), content) if base else content
+    return overlay(read_yaml(path.parent / f"{base}.yaml", depth + 1), content) if base else content
+
+
+def _brackets(text: str) -> int:
+    """How deep brackets are nested: PyYAML takes minutes over thousands of them."""
+    steps = [1 if c in "[{" else -1 for c in text if c in "[]{}"]
+    return max(itertools.accumulate(steps), default=0)
 
 
 def overlay(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
@@ -248,8 +264,10 @@ def _unknown(key: str, schema: dict[str, Setting]) -> str:
 
 def nearest(word: str, candidates: Iterable[str]) -> str | None:
     """The candidate with the smallest edit distance, if it is near enough to be a slip."""
-    best = min(candidates, key=lambda c: (edit_distance(word, c), abs(len(c) - len(word)), c), default=None)
-    return best if best is not None and edit_distance(word, best) <= max(2, len(word) // 3) else None
+    limit = max(2, len(word) // 3)
+    near = [c for c in candidates if abs(len(c) - len(word)) <= limit]
+    best = min(((edit_distance(word, c), abs(len(c) - len(word)), c) for c in near), default=None)
+    return best[2] if best is not None and best[0] <= limit else None
 
 
 def edit_distance(one: str, other: str) -> int:

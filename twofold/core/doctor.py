@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import save_file
+from safetensors.numpy import save as encode
 
-from . import tree
+from . import files, tree
 from .errors import NonFiniteError
 
 
@@ -28,9 +28,13 @@ def first_bad(**trees: Any) -> str | None:
 def stop(name: str, *, at: str, evidence: dict[str, Any], folder: Path) -> None:
     """Write the evidence into the run directory and raise an error that names tensor, place and file."""
     path = folder / "bad_batch.safetensors"
-    arrays = {key: np.ascontiguousarray(leaf) for key, leaf in tree.items(evidence)}
-    save_file(arrays, path)
+    arrays = {key: np.asarray(leaf, order="C") for key, leaf in tree.items(evidence)}
+    try:
+        files.replace_bytes(path, encode(arrays))
+        where = f"the arrays are in {path}"
+    except OSError as error:
+        where = f"the arrays could not be written ({error.strerror})"
     raise NonFiniteError(
-        f"{name} is not finite (NaN or infinity) {at}; the arrays are in {path}. Nothing bad was saved: "
+        f"{name} is not finite (NaN or infinity) {at}; {where}. Nothing bad was saved: "
         "mend the world or lower the learning rate, then run the same command to go on from the last checkpoint."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import numpy as np
 
 from .errors import UserError
 from .evaluate import half_interval
-from .run import JsonLines
+from .files import replace_bytes
+from .jsonlines import JsonLines
 
 
 def curve(folder: Path, world: str | None = None, metric: str = "return") -> tuple[Any, Any]:
@@ -47,8 +49,10 @@ def draw_curves(
     axes.set_ylabel(f"{metric} (mean of the evaluation episodes)")
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")
-    figure.savefig(out, dpi=130)
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=130, format=out.suffix[1:] or "png")
     plt.close(figure)
+    replace_bytes(out, picture.getvalue())
     return out
 
 

@@ -13,17 +13,30 @@ from safetensors.numpy import load as decode
 from safetensors.numpy import save as encode
 
 from . import files, spaces
-from .checkpoint import pack, unpack
+from .checkpoint import FormatError, pack, unpack
 from .config import Config, from_values, nearest, plain
 from .errors import CheckpointError
 from .experience import Array, Obs
+from .limits import allocation_limit
 from .protocols import Learner, Policy, World
 from .registry import learners, networks
 from .seeding import Generators, generator
 
 FORMAT = 1
 ZOO = Path(__file__).resolve().parent.parent / "zoo"
-_MAX_BYTES = 1 << 30
+_MAX_BYTES = 1 << 30  # of a policy file, and of the tensors that one may ask for
+# What a description that is not true of its arrays runs into.
+_LIES = (
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    IndexError,
+    OverflowError,
+    RecursionError,
+    RuntimeError,
+    MemoryError,
+)
 
 
 def make_learner(config: Config, observation_space: Any, action_space: Any) -> Learner:
@@ -45,23 +58,26 @@ def make_learner(config: Config, observation_space: Any, action_space: Any) -> L
     )
 
 
-def write_policy(run: Any, learner: Learner, world: World, name: str, score: dict[str, Any]) -> Path:
-    """Put `name`.safetensors into the run directory, whole."""
-    path: Path = run.folder / f"{name}.safetensors"
+def policy_bytes(run: Any, learner: Learner, world: World, score: dict[str, Any]) -> bytes:
+    """The learner's policy as the content of a policy file."""
     arrays, rest = pack(learner.policy_state())
     bounds = getattr(world, "action_bounds", None)
     about = {
         "format": FORMAT,
         "rest": rest,
+        "arrays": _described(arrays),
         "values": plain(run.resolved.values),
         "observation_space": spaces.to_json(world.single_observation_space),
         "action_space": spaces.to_json(world.single_action_space),
         "action_bounds": None if bounds is None else [np.asarray(b).tolist() for b in bounds],
         "score": score,
     }
-    with files.disk_full_explained(run.folder, sum(a.nbytes for a in arrays.values()) + 100_000):
-        files.replace_bytes(path, seal(arrays, about))
-    return path
+    return seal(arrays, about)
+
+
+def _described(arrays: dict[str, Array]) -> dict[str, Any]:
+    """Types and shapes, to be covered by the checksum like the values."""
+    return {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
 
 
 def seal(arrays: dict[str, Array], about: dict[str, Any]) -> bytes:
@@ -78,24 +94,32 @@ def _body(arrays: dict[str, Array], about: dict[str, Any]) -> str:
 def unseal(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
     """The verified arrays and description of a policy file."""
     content = files.read_regular(path, _MAX_BYTES)
+    length = int.from_bytes(content[:8], "little")
+    if not 0 < length <= min(files.MAX_JSON_BYTES, len(content)):
+        raise CheckpointError(f"{path} is not a twofold policy file, or is damaged")
     try:
         arrays = decode(content)
-        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
-        sealed = json.loads(header["twofold"])
+        sealed = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["twofold"])
         about, wanted = sealed["about"], sealed["blake2b"]
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError):
         raise CheckpointError(f"{path} is not a twofold policy file, or is damaged") from None
-    if _body(arrays, about) != wanted:
+    if not isinstance(about, dict) or _body(arrays, about) != wanted:
         raise CheckpointError(f"{path} does not match its checksum: damaged")
     if about.get("format") != FORMAT:
-        raise CheckpointError(f"{path} has policy format {about.get('format')}, this version reads {FORMAT}")
+        found = str(about.get("format"))[:20]
+        raise FormatError(f"{path} has policy format {found}, this version reads format {FORMAT}")
+    if about.get("arrays", _described(arrays)) != _described(arrays):
+        raise CheckpointError(f"{path} does not match its description: damaged")
     return arrays, about
 
 
 def load_policy_into(learner: Learner, path: Path) -> None:
     """Give a learner the policy of a file of its own shapes."""
     arrays, about = unseal(path)
-    learner.load_policy_state(unpack(about["rest"], arrays))
+    try:
+        learner.load_policy_state(unpack(about["rest"], arrays))
+    except _LIES as error:
+        raise CheckpointError(f"{path} does not hold a policy of this run: {error}") from None
 
 
 @dataclass
@@ -149,12 +173,17 @@ def load_policy(path: str | Path) -> LoadedPolicy:
     try:
         config = from_values(about["values"], str(path)).config
         seen, acts = (spaces.from_json(about[k]) for k in ("observation_space", "action_space"))
-        bounds = about["action_bounds"]
-        learner = make_learner(config, seen, acts)
+        with allocation_limit(_MAX_BYTES):
+            learner = make_learner(config, seen, acts)
         learner.load_policy_state(unpack(about["rest"], arrays))
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        policy = learner.policy(explore=False, rows=1, rng=generator(0, "evaluation"))
+        policy.reset(np.ones(1, bool))
+        bounds = about["action_bounds"]
+        low_high = None if bounds is None else (_bound(bounds[0], acts), _bound(bounds[1], acts))
+        return LoadedPolicy(config, learner, policy, seen, acts, low_high, about["score"])
+    except _LIES as error:
         raise CheckpointError(f"{path} does not describe a policy of this version: {error}") from None
-    policy = learner.policy(explore=False, rows=1, rng=generator(0, "evaluation"))
-    policy.reset(np.ones(1, bool))
-    low_high = None if bounds is None else (np.array(bounds[0], np.float32), np.array(bounds[1], np.float32))
-    return LoadedPolicy(config, learner, policy, seen, acts, low_high, about["score"])
+
+
+def _bound(values: Any, space: Any) -> Array:
+    return np.array(values, np.float32).reshape(space.shape)

@@ -64,6 +64,8 @@ class Registry:
 
     def _import(self, name: str) -> None:
         namespace = name.split("/")[0] if "/" in name else self.home
+        if namespace not in (*DOMAINS, self.home):
+            return  # a name may come from a file of a stranger: it never chooses what is imported
         try:
             importlib.import_module(f"twofold.{namespace}")
         except ModuleNotFoundError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -58,6 +59,15 @@ class _Leaf:
     shape: tuple[int, ...]
 
 
+def _check_memory(capacity: int, row_bytes: int) -> None:
+    """Memory is taken bit by bit as the ring fills: say now what would fail after hours."""
+    needed, held = capacity * row_bytes, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > held:
+        raise ConfigError(
+            f"replay.buffer_size={capacity:,} needs {needed:,} bytes of memory, this machine has {held:,}"
+        )
+
+
 class Ring:
     """The newest `capacity` items. All leaves of one dtype share a block, so a batch is one gather per dtype."""
 
@@ -72,8 +82,10 @@ class Ring:
             start = widths.get(block, 0)
             widths[block] = start + int(np.prod(shape, dtype=int))
             self._leaves[path] = _Leaf(block, start, widths[block], shape)
+        _check_memory(capacity, sum(np.dtype(block).itemsize * width for block, width in widths.items()))
         self._blocks = {block: np.zeros((capacity, width), block) for block, width in widths.items()}
         self._batch: dict[str, Array] = {}
+        self._batch_view: Any = None
         self.sampled: Array = np.zeros(0, np.int64)
         row_bytes = sum(block.itemsize * block.shape[1] for block in self._blocks.values())
         self.segment_items = max(1, min(capacity, _SEGMENT_BYTES // max(row_bytes, 1)))
@@ -89,7 +101,11 @@ class Ring:
         """Append stacked items [K, ...], over the oldest where full."""
         leaves = dict(tree.items(items))
         count = len(next(iter(leaves.values())))
-        at = np.arange(self.added, self.added + count) % self.capacity
+        first = self.added % self.capacity
+        if first + count <= self.capacity:
+            at: Any = slice(first, first + count)  # a third of the time of indices
+        else:
+            at = np.arange(first, first + count) % self.capacity
         for path, leaf in self._leaves.items():
             self._blocks[leaf.block][at, leaf.start : leaf.stop] = leaves[path].reshape(count, -1)
         self.added += count
@@ -108,12 +124,12 @@ class Ring:
 
     def take(self, at: Array) -> Any:
         """The items at these ring positions as one batch; its arrays are reused by the next call."""
+        if self._batch_view is None or len(next(iter(self._batch.values()))) != len(at):
+            self._batch = {k: np.empty((len(at), b.shape[1]), b.dtype) for k, b in self._blocks.items()}
+            self._batch_view = self._view(self._batch, len(at))
         for name, block in self._blocks.items():
-            out = self._batch.get(name)
-            if out is None or len(out) != len(at):
-                out = self._batch[name] = np.empty((len(at), block.shape[1]), block.dtype)
-            np.take(block, at, axis=0, out=out, mode="clip")
-        return self._view(self._batch, len(at))
+            np.take(block, at, axis=0, out=self._batch[name], mode="clip")
+        return self._batch_view
 
     def _view(self, blocks: dict[str, Array], count: int) -> Any:
         views = {

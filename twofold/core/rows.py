@@ -11,9 +11,11 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from . import tree
+from .errors import WorldError
 from .experience import Array, Obs, blank_like
 from .protocols import State
 
+_MAX_ROWS = 10_000
 MakeEnv = Callable[[], "gym.Env[Any, Any]"]
 
 
@@ -22,21 +24,38 @@ class EpisodeLog:
 
     def __init__(self, rows: int) -> None:
         self.seeds: list[int] = [-1] * rows  # -1: never reset
-        self.actions: list[list[Array]] = [[] for _ in range(rows)]
+        self._actions: list[Array | None] = [
+            None
+        ] * rows  # [room, ...], doubled when full: episodes may never end
+        self._counts = [0] * rows
 
     def start(self, row: int, seed: int) -> None:
-        self.seeds[row], self.actions[row] = seed, []
+        self.seeds[row], self._counts[row] = seed, 0
 
     def step(self, row: int, action: Array) -> None:
-        self.actions[row].append(np.array(action))
+        held, count = self._actions[row], self._counts[row]
+        if held is None or count == len(held):
+            room = np.empty((max(64, 2 * count), *np.shape(action)), np.asarray(action).dtype)
+            if held is not None:
+                room[:count] = held
+            held = self._actions[row] = room
+        held[count] = action
+        self._counts[row] = count + 1
+
+    def played(self, row: int) -> Array:
+        """The row's actions since its reset [T, ...]."""
+        held = self._actions[row]
+        return np.empty(0) if held is None else held[: self._counts[row]]
 
     def snapshot(self) -> State:
-        played = {str(i): np.stack(actions) for i, actions in enumerate(self.actions) if actions}
+        played = {str(i): self.played(i).copy() for i, count in enumerate(self._counts) if count}
         return {"seeds": np.array(self.seeds, np.int64), "actions": played}
 
     def load(self, snapshot: State) -> None:
         self.seeds = [int(seed) for seed in snapshot["seeds"]]
-        self.actions = [list(snapshot["actions"].get(str(i), ())) for i in range(len(self.seeds))]
+        saved = [snapshot["actions"].get(str(i)) for i in range(len(self.seeds))]
+        self._actions = [None if a is None else np.array(a) for a in saved]
+        self._counts = [0 if a is None else len(a) for a in saved]
 
 
 def as_float32(space: gym.Space[Any]) -> gym.Space[Any]:
@@ -75,6 +94,10 @@ class EnvRows(VectorEnv):
     metadata = {"autoreset_mode": AutoresetMode.DISABLED}
 
     def __init__(self, make_env: MakeEnv, rows: int, *, fresh: bool = False) -> None:
+        if rows > _MAX_ROWS:
+            raise WorldError(
+                f"{rows:,} rows of single environments are too many for one process ({_MAX_ROWS:,})"
+            )
         self._make_env, self.fresh = make_env, fresh
         self.envs = [make_env() for _ in range(rows)]
         rows_spaces(self, rows, self.envs[0])
@@ -131,7 +154,7 @@ class EnvRows(VectorEnv):
             if seed == -1:
                 continue
             self._put(row, self._start(row, seed))
-            for action in wanted.actions[row]:
+            for action in wanted.played(row):
                 self.log.step(row, action)
                 self._put(row, self.envs[row].step(action)[0])
 

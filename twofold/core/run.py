@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import importlib.metadata
-import json
+import logging
 import os
 import platform
 import subprocess
@@ -16,6 +16,7 @@ from . import files
 from .checkpoint import Checkpoints
 from .config import Resolved, from_values, plain
 from .errors import CheckpointError, UserError
+from .jsonlines import JsonLines
 
 _PACKAGES = (
     "torch",
@@ -31,42 +32,9 @@ _PACKAGES = (
 )
 
 
-class JsonLines:
-    """A file of one JSON object per line that can be cut back to an earlier length."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._file: Any = None
-
-    def append(self, record: dict[str, Any]) -> None:
-        if self._file is None:
-            self._file = open(self.path, "ab")
-        self._file.write(json.dumps(record).encode() + b"\n")
-        self._file.flush()
-
-    def length(self) -> int:
-        """Bytes on disk, made durable."""
-        if self._file is not None:
-            os.fsync(self._file.fileno())
-        return self.path.stat().st_size if self.path.exists() else 0
-
-    def cut(self, length: int) -> None:
-        """Forget what came after a checkpoint."""
-        self.close()
-        if self.path.exists():
-            os.truncate(self.path, length)
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-    def read(self) -> list[dict[str, Any]]:
-        """Every whole line; a half-written last one is left out."""
-        if not self.path.exists():
-            return []
-        lines = files.read_regular(self.path).split(b"\n")[:-1]
-        return [files.parse_json(line, self.path) for line in lines if line]
+# What a start that was interrupted before config.json was written may have left.
+_BEGINNINGS = {"provenance.json", ".provenance.json.tmp", ".config.json.tmp", "lock"}
+log = logging.getLogger("twofold")
 
 
 class Run:
@@ -86,59 +54,83 @@ class Run:
     @classmethod
     def create(cls, folder: Path, resolved: Resolved, command: str) -> Run:
         """A new directory, or an existing one of exactly this config, which is then gone on with."""
-        if (folder / "config.json").exists():
-            run = cls.open(folder)
-            _refuse_changes(run.resolved, resolved, folder)
-            return run
-        if folder.exists() and any(folder.iterdir()):
-            raise UserError(
-                f"{folder} exists and is not a run directory: nothing was touched; give another --run"
-            )
         try:
+            if os.path.lexists(folder / "config.json"):
+                run = cls.open(folder)
+                _refuse_changes(run.resolved, resolved, folder)
+                return run
+            if folder.exists() and {entry.name for entry in folder.iterdir()} - _BEGINNINGS:
+                raise UserError(
+                    f"{folder} exists and is not a run directory: nothing was touched; give another --run"
+                )
             folder.mkdir(parents=True, exist_ok=True)
+            run = cls(folder, resolved)
+            with files.disk_full_explained(folder, 100_000):
+                files.replace_bytes(folder / "provenance.json", files.to_json(provenance(command)))
+                record = {"values": plain(resolved.values), "origin": resolved.origin}
+                files.replace_bytes(folder / "config.json", files.to_json(record))
         except OSError as error:
             raise UserError(f"cannot make the run directory {folder}: {error.strerror}") from None
-        run = cls(folder, resolved)
-        files.replace_bytes(folder / "provenance.json", files.to_json(provenance(command)))
-        record = {"values": plain(resolved.values), "origin": resolved.origin}
-        files.replace_bytes(folder / "config.json", files.to_json(record))
         return run
 
     @classmethod
     def open(cls, folder: Path) -> Run:
         """An existing run directory."""
-        if not (folder / "config.json").exists():
+        if not os.path.lexists(folder / "config.json"):
             raise UserError(f"{folder} is not a run directory (no config.json in it)")
         record = files.read_json(folder / "config.json")
         if not isinstance(record, dict) or not isinstance(record.get("values"), dict):
             raise CheckpointError(f"{folder / 'config.json'} is damaged")
         resolved = from_values(record["values"], str(folder / "config.json"))
-        return cls(folder, Resolved(resolved.config, resolved.values, record.get("origin", {})))
+        origin = record.get("origin")
+        return cls(
+            folder, Resolved(resolved.config, resolved.values, origin if isinstance(origin, dict) else {})
+        )
 
     def lock(self) -> None:
         """Refuse a second process; the lock of a dead one is free by itself."""
+        path = self.folder / "lock"
         try:
-            self._lock = open(self.folder / "lock", "a+")
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+            self._lock = os.fdopen(handle, "r+")
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            self._lock.seek(0)
-            owner = self._lock.read().strip() or "unknown"
+            owner = self._lock.read(20).strip() or "unknown"
             self._lock.close()
+            self._lock = None
             raise UserError(
                 f"{self.folder} is in use by process {owner}: stop it first, or give another --run"
             ) from None
         except OSError as error:
-            raise UserError(f"cannot write into {self.folder}: {error.strerror}") from None
+            raise UserError(f"cannot write {path}: {error.strerror}") from None
         self._lock.truncate(0)
         self._lock.write(str(os.getpid()))
         self._lock.flush()
+        for left in self.folder.glob(".*.tmp"):  # of a process that died while writing
+            left.unlink()
+
+    def check_lock(self) -> None:
+        """Stop if the directory or its lock was taken away: another process could be writing there."""
+        if self._lock is None:
+            return
+        try:
+            ours = os.path.samestat(os.fstat(self._lock.fileno()), os.lstat(self.folder / "lock"))
+        except OSError:
+            ours = False
+        if not ours:
+            raise UserError(
+                f"the run directory {self.folder} vanished or lost its lock: nothing can be saved, training stops"
+            )
 
     def close(self) -> None:
-        for log in (self.metrics, self.evaluations, self.timing):
-            log.close()
-        if self._board is not None:
-            self._board.close()
-            self._board = None
+        for lines in (self.metrics, self.evaluations, self.timing):
+            lines.close()
+        if self._board:
+            try:
+                self._board.close()
+            except OSError as error:
+                log.error("TensorBoard's file is incomplete: %s", error.strerror)
+        self._board = None
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -160,18 +152,31 @@ class Run:
         self._scalars(step, {f"{world}/{name}": s["mean"] for name, s in summary.items()})
 
     def _scalars(self, step: int, values: dict[str, float]) -> None:
-        if not self.resolved.config.trainer.tensorboard:
+        """TensorBoard only shows what metrics.jsonl holds: if it fails, that is told once and training goes on."""
+        if not self.resolved.config.trainer.tensorboard or self._board is False:
             return
-        if self._board is None:
-            from torch.utils.tensorboard import SummaryWriter  # half a second: only when something is logged
+        try:
+            if self._board is None:
+                from torch.utils.tensorboard import (
+                    SummaryWriter,
+                )  # half a second: only when something is logged
 
-            self._board = SummaryWriter(str(self.folder / "tensorboard"), purge_step=step)
-        for name, value in values.items():
-            self._board.add_scalar(name, value, step)
+                folder = files.real_folder(self.folder / "tensorboard")
+                self._board = SummaryWriter(str(folder), purge_step=step)
+            for name, value in values.items():
+                self._board.add_scalar(name, value, step)
+        except OSError as error:
+            log.error("TensorBoard's file cannot be written (%s): going on without it", error.strerror)
+            self._board = False
 
     def lengths(self) -> dict[str, int]:
-        """How long the logs are at a checkpoint."""
+        """How long the logs are at a checkpoint, everything in them durable."""
         return {"metrics": self.metrics.length(), "evaluations": self.evaluations.length()}
+
+    def check_logs(self, state: Any) -> None:
+        """Refuse a checkpoint that knows of more lines than the logs hold."""
+        self.metrics.check(int(state["logs"]["metrics"]))
+        self.evaluations.check(int(state["logs"]["evaluations"]))
 
     def cut(self, lengths: dict[str, int]) -> None:
         """Cut the logs back to a checkpoint."""
@@ -205,9 +210,13 @@ def versions() -> dict[str, str]:
 def provenance(command: str) -> dict[str, Any]:
     """Where a result comes from: command, code, packages, machine."""
     here = Path(__file__).resolve().parent
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], cwd=here, capture_output=True, text=True, check=False
-    ).stdout.strip()
+    command_line = ["git", "describe", "--always", "--dirty"]
+    try:
+        commit = subprocess.run(
+            command_line, cwd=here, capture_output=True, text=True, check=False
+        ).stdout.strip()
+    except OSError:
+        commit = ""  # no git here
     try:
         own = importlib.metadata.version("twofold")
     except importlib.metadata.PackageNotFoundError:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
 from .errors import CheckpointError
+
+_MAX_ELEMENTS = 1_000_000
+_DTYPES = {"bool", "float32", "float64"} | {
+    f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
 
 
 def _edge(values: Any) -> Any:
@@ -37,24 +43,38 @@ def to_json(space: gym.Space[Any]) -> dict[str, Any]:
     raise CheckpointError(f"a space of type {type(space).__name__} cannot be written to a policy file")
 
 
+def _checked(shape: Any) -> tuple[int, ...]:
+    """A shape from a file: no lie in it may ask for much memory."""
+    found = tuple(int(n) for n in shape)
+    if len(found) > 8 or any(n < 0 for n in found) or math.prod(found) > _MAX_ELEMENTS:
+        raise CheckpointError(f"a space of shape {str(list(found))[:80]} in a policy file: refused")
+    return found
+
+
+def _box(spec: dict[str, Any]) -> gym.spaces.Box:
+    shape = _checked(spec["shape"])
+    if spec["dtype"] not in _DTYPES:
+        raise CheckpointError(f"a space of type {str(spec['dtype'])[:20]!r} in a policy file: refused")
+    dtype = np.dtype(spec["dtype"])
+    low, high = (
+        np.broadcast_to(np.array(spec[side], float).astype(dtype), shape)
+        if np.ndim(spec[side]) == 0
+        else np.array(spec[side], float).astype(dtype).reshape(shape)
+        for side in ("low", "high")
+    )
+    return gym.spaces.Box(low, high, dtype=dtype.type)
+
+
 def from_json(spec: dict[str, Any]) -> gym.Space[Any]:
     kind = spec["kind"]
     if kind == "box":
-        shape = tuple(int(n) for n in spec["shape"])
-        low, high = (
-            np.array(spec[side], float) * np.ones(shape)
-            if np.ndim(spec[side]) == 0
-            else np.array(spec[side], float).reshape(shape)
-            for side in ("low", "high")
-        )
-        dtype = np.dtype(spec["dtype"])
-        return gym.spaces.Box(low.astype(dtype), high.astype(dtype), dtype=dtype.type)
+        return _box(spec)
     if kind == "discrete":
         return gym.spaces.Discrete(int(spec["n"]))
     if kind == "multidiscrete":
         return gym.spaces.MultiDiscrete(np.array(spec["nvec"]))
     if kind == "multibinary":
-        return gym.spaces.MultiBinary(spec["shape"])
+        return gym.spaces.MultiBinary(_checked(spec["shape"]))
     if kind == "dict":
         return gym.spaces.Dict({k: from_json(s) for k, s in spec["spaces"].items()})
-    raise CheckpointError(f"unknown space kind {kind!r} in a policy file")
+    raise CheckpointError(f"unknown space kind {str(kind)[:20]!r} in a policy file")

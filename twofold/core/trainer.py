@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from . import doctor, files, seeding
-from .checkpoint import load_replay
+from . import doctor, files, seeding, tree
+from .checkpoint import load_replay, pack
 from .collect import Collector
 from .console import Progress, Quiet
-from .errors import ConfigError, UserError
+from .errors import CheckpointError, ConfigError, UserError
 from .evaluate import Interrupted, evaluate, summaries
 from .protocols import Learner, Metrics, World
 from .replay import PrioritisedRing, make_replay
@@ -66,6 +66,9 @@ class TrainerConfig:
         for name in ("workers", "warmup", "updates_per_item", "test_episodes", "max_restarts"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"trainer.{name} must not be negative, got {getattr(self, name)}")
+        for name in ("rows", "eval_rows", "eval_episodes", "test_episodes"):
+            if getattr(self, name) > 1_000_000:
+                raise ConfigError(f"trainer.{name} must be at most 1,000,000, got {getattr(self, name)}")
         if self.workers > self.rows:
             raise ConfigError(f"trainer.workers={self.workers} is more than trainer.rows={self.rows}")
 
@@ -79,7 +82,7 @@ class Stopped(Exception):
 
 
 class Signals:
-    """The first SIGTERM or SIGINT asks to stop; the second stops at once."""
+    """The first SIGTERM, SIGINT or SIGHUP asks to stop; the second stops at once."""
 
     def __init__(self) -> None:
         self.received: int | None = None
@@ -87,7 +90,10 @@ class Signals:
 
     def __enter__(self) -> Signals:
         try:
-            self._before = {s: signal.signal(s, self._on) for s in (signal.SIGTERM, signal.SIGINT)}
+            wanted = [signal.SIGTERM, signal.SIGINT]
+            if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # a closed terminal, unless under nohup
+                wanted.append(signal.SIGHUP)
+            self._before = {s: signal.signal(s, self._on) for s in wanted}
         except ValueError:
             self._before = {}  # not the main thread: signals are its owner's business
         return self
@@ -124,6 +130,8 @@ class Trainer:
         self.evaluated = self.logged = -1  # the step of the last evaluation and of the last log line
         self.best: float | None = None
         self.last_return = float("nan")
+        self._saved: tuple[int, ...] = ()  # the mark of the newest checkpoint
+        self._unwritten: dict[str, bytes] = {}  # policy files that wait for space on the disk
         self.stop = Signals()
         self.progress: Progress = Quiet()
 
@@ -136,10 +144,10 @@ class Trainer:
     def train(self, progress: Progress | None = None) -> None:
         """Train to the end; raises Stopped after a signal, when everything is saved."""
         self.progress = progress or Quiet()
-        self._check_space()
         with self.stop:
             if not self._resume():
                 self.collector.start()
+            self._check_space()
             self._saved_step, self._saved_at = self.steps, time.monotonic()
             self._clock = (time.monotonic(), self.steps, self.learner.updates)
             self.progress.start(self.steps, self.cfg.steps)
@@ -148,6 +156,8 @@ class Trainer:
             finally:
                 self.progress.finish()
             self.save()
+            if self.stop.received is not None:
+                raise Stopped(self.stop.received)
 
     def _loop(self) -> None:
         while True:
@@ -196,9 +206,13 @@ class Trainer:
         results = {}
         for name, world in self.evaluations.items():
             try:
-                results[name] = summaries(evaluate(world, self._greedy(world), seeds, self.stop))
+                found = evaluate(world, self._greedy(world), seeds, self.stop)
             except Interrupted:
                 return  # the evaluation is due again when the run goes on
+            if bad := doctor.first_bad(**{"return": found["return"]}):
+                where = f"in the evaluation '{name}' at step {self.steps}"
+                doctor.stop(bad, at=where, evidence=found, folder=self.run.folder)
+            results[name] = summaries(found)
         for name, result in results.items():
             self.run.log_evaluation(self.steps, name, result)
         first = next(iter(results.values()))["return"]
@@ -219,11 +233,21 @@ class Trainer:
         return self.learner.policy(explore=False, rows=world.num_envs, rng=seeding.generator(0, "evaluation"))
 
     def _keep(self, name: str, score: dict[str, float]) -> None:
-        from .policy_file import write_policy
+        """Write a policy file; where the disk is full it waits, and no checkpoint is made before it is written."""
+        from .policy_file import policy_bytes
 
-        write_policy(
-            self.run, self.learner, self.collector.world, name, {"step": self.steps, "validation": score}
-        )
+        about = {"step": self.steps, "validation": score}
+        self._unwritten[name] = policy_bytes(self.run, self.learner, self.collector.world, about)
+        try:
+            self._write_policies()
+        except files.DiskFull as error:
+            log.error("%s.safetensors not written, trying again later: %s", name, error)
+
+    def _write_policies(self) -> None:
+        for name, content in list(self._unwritten.items()):
+            with files.disk_full_explained(self.run.folder, len(content)):
+                files.replace_bytes(self.run.folder / f"{name}.safetensors", content)
+            del self._unwritten[name]
 
     def _log(self) -> None:
         values: Metrics = {"updates": self.learner.updates, "replay/items": len(self.replay)}
@@ -260,9 +284,28 @@ class Trainer:
             log.error("checkpoint not saved, trying again later: %s", error)
             self._saved_step, self._saved_at = self.steps, time.monotonic()
 
+    def _mark(self) -> tuple[int, ...]:
+        """What changes whenever there is something new to save."""
+        return self.steps, self.learner.updates, self.evaluated, self.logged
+
     def save(self) -> None:
-        """A checkpoint of everything, now."""
-        state = {
+        """A checkpoint of everything, now, unless the newest one already holds it."""
+        if self._saved == self._mark():
+            return
+        self.run.check_lock()
+        try:
+            self._write_policies()
+            with files.disk_full_explained(self.run.folder, 1_000_000):
+                state = self.state_dict()
+            self.run.checkpoints.save(self.steps, state, self.replay)
+        except OSError as error:
+            raise UserError(f"cannot save into {self.run.folder}: {error.strerror}; training stops") from None
+        self._saved = self._mark()
+        self._saved_step, self._saved_at = self.steps, time.monotonic()
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the future of the run depends on, except what replay holds."""
+        return {
             "collector": self.collector.state_dict(),
             "learner": self.learner.state_dict(),
             "replay": self.replay.state_dict(),
@@ -276,24 +319,39 @@ class Trainer:
             },
             "logs": self.run.lengths(),
         }
-        try:
-            self.run.checkpoints.save(self.steps, state, self.replay)
-        except OSError as error:
-            raise UserError(f"cannot save into {self.run.folder}: {error.strerror}; training stops") from None
-        self._saved_step, self._saved_at = self.steps, time.monotonic()
 
     def _resume(self) -> bool:
         """Go on from the newest good checkpoint; False if there is none."""
-        found = self.run.checkpoints.load()
+        found = self.run.checkpoints.load(self._accept, limit=self._largest_file())
         if found is None:
+            if self.run.metrics.read():
+                log.warning("no checkpoint in %s: starting again from step 0", self.run.folder)
             self.run.cut({"metrics": 0, "evaluations": 0})
             return False
         step, state, pieces = found
-        self.restore(state)
+        try:
+            self.restore(state)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+            raise CheckpointError(f"the checkpoint of step {step} does not fit this run: {error!r}") from None
         load_replay(self.replay, pieces)
         self.run.cut(state["logs"])
+        self._saved = self._mark()
         log.info("going on from step %d", step)
         return True
+
+    def _accept(self, state: Any) -> None:
+        try:
+            self.run.check_logs(state)
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"the state of a checkpoint is damaged: {error!r}") from None
+
+    def _largest_file(self) -> int:
+        """No file that this run could have written is larger."""
+        return max(self._state_bytes() * 2 + (256 << 20), self.replay.nbytes // self.replay.capacity * 4)
+
+    def _state_bytes(self) -> int:
+        arrays, _ = pack(self.learner.state_dict())
+        return sum(array.nbytes for array in arrays.values())
 
     def restore(self, state: Any) -> None:
         self.collector.load_state_dict(state["collector"])
@@ -305,9 +363,12 @@ class Trainer:
         self.evaluated, self.logged = own["evaluated"], own["logged"]
 
     def _check_space(self) -> None:
-        """Refuse to begin what the disk cannot hold."""
+        """Refuse to begin what the disk cannot hold: every piece of replay is written twice."""
         row = self.replay.nbytes // self.replay.capacity
-        needed = row * min(self.replay.capacity, self.cfg.steps) + (64 << 20)
+        copies = min(self.cfg.keep_checkpoints, 2)
+        states = self._state_bytes() * (self.cfg.keep_checkpoints + 1)
+        needed = row * min(self.replay.capacity, self.cfg.steps) * copies + states + (4 << 20)
+        needed -= self.run.checkpoints.bytes_held()
         free = shutil.disk_usage(self.run.folder).free
         if free < needed:
             raise UserError(
@@ -321,19 +382,20 @@ class Trainer:
         """The final score: the best policy on test seeds that nothing was chosen on."""
         from .policy_file import load_policy_into
 
-        last = _as_numpy(self.learner.policy_state())
+        last = self.learner.policy_state()
+        last = tree.map(lambda leaf: np.array(leaf.detach()) if hasattr(leaf, "detach") else leaf, last)
         load_policy_into(self.learner, self.run.folder / "best.safetensors")
         seeds = seeding.final_seeds(self.cfg.test_episodes)
-        results = {n: summaries(evaluate(w, self._greedy(w), seeds)) for n, w in self.evaluations.items()}
+        with self.stop:
+            try:
+                found = {
+                    n: evaluate(w, self._greedy(w), seeds, self.stop) for n, w in self.evaluations.items()
+                }
+            except Interrupted:
+                raise Stopped(self.stop.received or signal.SIGTERM) from None
+        results = {name: summaries(values) for name, values in found.items()}
         self.learner.load_policy_state(last)
-        files.replace_bytes(
-            self.run.folder / "test.json", files.to_json({"seeds": [seeds[0], seeds[-1]], **results})
-        )
+        content = files.to_json({"seeds": [seeds[0], seeds[-1]], **results})
+        with files.disk_full_explained(self.run.folder, len(content)):
+            files.replace_bytes(self.run.folder / "test.json", content)
         return results
-
-
-def _as_numpy(state: Any) -> Any:
-    """A copy of a nested state with arrays in place of tensors."""
-    if isinstance(state, dict):
-        return {key: _as_numpy(value) for key, value in state.items()}
-    return np.array(state.detach()) if hasattr(state, "detach") else state

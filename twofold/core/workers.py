@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import contextlib
+import ctypes
 import logging
 import multiprocessing
 import signal
@@ -23,16 +25,22 @@ from .imports import import_user_code
 from .protocols import State
 from .rows import EnvRows, EpisodeLog, MakeEnv, rows_spaces
 
+_READY = b"ready"
+_START_LIMIT = 120.0  # seconds for a new process to import everything and make its environments
 log = logging.getLogger("twofold")
 
 
 def serve(pipe: Connection, make_env: MakeEnv, rows: int, fresh: bool, imports: tuple[str, ...]) -> None:
     """The worker: answers reset, step and restore until the parent is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what a signal means
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(
+            signum, signal.SIG_IGN
+        )  # sent to the whole group: the parent decides what a signal means
+    _die_with_parent()
     try:
         import_user_code(imports)
         world = EnvRows(make_env, rows, fresh=fresh)
+        pipe.send_bytes(_READY)
         while True:
             command, message = pipe.recv_bytes(), decode(pipe.recv_bytes())
             pipe.send_bytes(encode(_answer(world, command, message)))
@@ -40,6 +48,12 @@ def serve(pipe: Connection, make_env: MakeEnv, rows: int, fresh: bool, imports: 
         return
     except Exception:
         pipe.send_bytes(b"!" + traceback.format_exc().encode())
+
+
+def _die_with_parent() -> None:
+    """On Linux, even a hung worker ends when its parent is killed; elsewhere it ends at its next message."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def _answer(world: EnvRows, command: bytes, message: dict[str, Array]) -> dict[str, Array]:
@@ -86,7 +100,8 @@ class WorkerRows(VectorEnv):
         self._context = multiprocessing.get_context("spawn")
         self._failures: collections.deque[float] = collections.deque()
         self._obs = blank_like(self.single_observation_space, rows)
-        self._workers = [self._spawn(part) for part in self._slices]
+        self._starting = set(range(len(self._slices)))
+        self._workers: list[tuple[Any, Connection] | None] = [self._spawn(part) for part in self._slices]
 
     def _spawn(self, part: slice) -> tuple[Any, Connection]:
         make_env, fresh, imports = self._arguments
@@ -108,10 +123,31 @@ class WorkerRows(VectorEnv):
         for i in asked:
             self._send(i, b"reset", {"seeds": seeds[self._slices[i]], "mask": mask[self._slices[i]]})
         for i in asked:
+            part = self._slices[i]
             while self._receive(i) is None:  # a worker that dies in reset is asked again
-                part = self._slices[i]
-                self._send(i, b"reset", {"seeds": seeds[part], "mask": np.ones(part.stop - part.start, bool)})
+                self._play_again(i, ~mask[part])
+                self._send(i, b"reset", {"seeds": seeds[part], "mask": mask[part]})
         return tree.copy(self._obs), {}
+
+    def _play_again(self, i: int, rows: Array) -> None:
+        """Bring these rows of a new worker back into their episodes; the rest of the run never notices."""
+        part = self._slices[i]
+        seeds = np.where(rows, np.array(self.log.seeds[part], np.int64), -1)
+        if (seeds == -1).all():
+            return
+        before = tree.index(self._obs, part)
+        played = {
+            f"actions/{r}": self.log.played(part.start + r) for r in np.flatnonzero(seeds != -1).tolist()
+        }
+        while True:
+            self._send(i, b"restore", {"seeds": seeds, **{k: a for k, a in played.items() if len(a)}})
+            if self._receive(i) is not None:
+                break
+        if not tree.equal(tree.index(before, rows), tree.index(tree.index(self._obs, part), rows)):
+            raise WorldError(
+                f"environment worker {i} was restarted, but its environments are no function of seed and actions: "
+                "their episodes cannot be gone on with. Run the same command to go on from the last checkpoint"
+            )
 
     def step(self, actions: Array) -> tuple[Obs, Array, Array, Array, dict[str, Any]]:
         rows = self.num_envs
@@ -135,26 +171,49 @@ class WorkerRows(VectorEnv):
         info: dict[str, Any] = {"episode": episode} if episode else {}
         return self._obs, reward, terminated, truncated, info | ({"broken": broken} if broken.any() else {})
 
+    def _worker(self, i: int) -> tuple[Any, Connection]:
+        worker = self._workers[i]
+        if worker is None:
+            raise WorldError("the environment workers are stopped")
+        return worker
+
     def _send(self, i: int, command: bytes, message: dict[str, Array]) -> None:
+        self._wait_for_start(i)
+        pipe = self._worker(i)[1]
         try:
-            self._workers[i][1].send_bytes(command)
-            self._workers[i][1].send_bytes(encode(message))
-        except (BrokenPipeError, ConnectionResetError, OSError):
+            pipe.send_bytes(command)
+            pipe.send_bytes(encode(message))
+        except OSError:
             pass  # the answer will be missing, and _receive restarts the worker
+
+    def _wait_for_start(self, i: int) -> None:
+        """A process needs seconds to begin, which must not be taken for a hang."""
+        while i in self._starting:
+            self._starting.discard(i)
+            content = self._content(i, _START_LIMIT)
+            if content is not None and content != _READY:
+                self._restart(i, f"unexpected answer {content[:40]!r}")
+
+    def _content(self, i: int, limit: float) -> bytes | None:
+        """The bytes that the worker sent; None after it was restarted."""
+        process, pipe = self._worker(i)
+        try:
+            content = pipe.recv_bytes() if pipe.poll(limit) else None
+            cause = f"no answer within {limit:g} s"
+        except (EOFError, OSError):
+            process.join(1.0)
+            content, cause = None, f"the process died (exit code {process.exitcode})"
+        if content is not None and content[:1] == b"!":
+            cause = content[1:].decode(errors="replace").strip().splitlines()[-1]
+            content = None
+        if content is None:
+            self._restart(i, cause)
+        return content
 
     def _receive(self, i: int) -> dict[str, Array] | None:
         """The worker's answer, its observations already put in place; None after a restart."""
-        process, pipe = self._workers[i]
-        try:
-            if not pipe.poll(self.hang_limit):
-                self._restart(i, f"no answer within {self.hang_limit:g} s")
-                return None
-            content = pipe.recv_bytes()
-        except (EOFError, ConnectionResetError, OSError):
-            self._restart(i, f"the process died (exit code {process.exitcode})")
-            return None
-        if content[:1] == b"!":
-            self._restart(i, content[1:].decode(errors="replace").strip().splitlines()[-1])
+        content = self._content(i, self.hang_limit)
+        if content is None:
             return None
         answer = decode(content)
         for path, leaf in tree.items(self._obs):
@@ -176,13 +235,16 @@ class WorkerRows(VectorEnv):
             )
         log.warning("environment worker %d (rows %d-%d) restarted: %s", i, part.start, part.stop - 1, cause)
         self._workers[i] = self._spawn(part)
+        self._starting.add(i)
 
     def _stop(self, i: int) -> None:
-        process, pipe = self._workers[i]
-        pipe.close()
-        process.kill()
-        process.join()
-        process.close()
+        worker, self._workers[i] = self._workers[i], None
+        if worker is not None:
+            process, pipe = worker
+            pipe.close()
+            process.kill()
+            process.join()
+            process.close()
 
     def snapshot(self) -> State:
         return self.log.snapshot()
@@ -190,11 +252,8 @@ class WorkerRows(VectorEnv):
     def restore(self, snapshot: State) -> None:
         self.log.load(snapshot)
         for i, part in enumerate(self._slices):
-            own = {
-                f"actions/{r - part.start}": a
-                for r in range(part.start, part.stop)
-                if (a := self._played(r)) is not None
-            }
+            rows = range(part.start, part.stop)
+            own = {f"actions/{r - part.start}": a for r in rows if len(a := self.log.played(r))}
             self._send(i, b"restore", {"seeds": np.array(self.log.seeds[part], np.int64), **own})
         for i in range(len(self._slices)):
             if self._receive(i) is None:
@@ -202,10 +261,6 @@ class WorkerRows(VectorEnv):
                     "an environment worker failed while its episode was played again; try once more"
                 )
 
-    def _played(self, row: int) -> Array | None:
-        return np.stack(self.log.actions[row]) if self.log.actions[row] else None
-
     def close_extras(self, **kwargs: Any) -> None:
         for i in range(len(self._workers)):
             self._stop(i)
-        self._workers = []

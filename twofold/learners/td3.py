@@ -162,10 +162,7 @@ class TD3:
             return Quantiles(*parts, drop=self.cfg.drop_quantiles)
         if not fits or self.cfg.engine == "autograd":
             return Autograd(*parts, twin=self.cfg.twin, chooser=self.chooser)
-        # The engine has threads of its own, one for each share of the batch: torch must not split products too.
-        workers = torch.get_num_threads()
-        torch.set_num_threads(1)
-        return FusedTD3(*parts, batch_size=256, workers=workers)
+        return FusedTD3(*parts, batch_size=256)
 
     def _normaliser(self) -> Normaliser:
         if len(getattr(self.observation_space, "shape", None) or ()) != 1:

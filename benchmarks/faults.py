@@ -1,0 +1,226 @@
+"""What reliability costs: checks for NaN, saving, restarting, refusing. Writes benchmarks/results/faults.{json,md}.
+
+python benchmarks/faults.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "faults")]
+
+import numpy as np
+
+from twofold import api
+from twofold.control.worlds import GymConfig, make_env
+from twofold.core import config, doctor
+from twofold.core.checkpoint import Checkpoints, load_replay
+from twofold.core.errors import UserError
+from twofold.core.run import Run, cpu_name, versions
+from twofold.core.trainer import Trainer
+from twofold.core.workers import WorkerRows
+
+RESULTS = ROOT / "benchmarks" / "results"
+SAVE_SECONDS = 60
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def halfcheetah(folder: Path, capacity: int) -> Trainer:
+    """TD3 as its paper has it: 256-256, batch 256."""
+    resolved = config.load(
+        "td3", "halfcheetah", replay={"buffer_size": capacity}, trainer={"tensorboard": False}
+    )
+    return api.build(Run.create(folder, resolved, "benchmark"))
+
+
+def cost_of_checks(folder: Path, rounds: int = 600) -> dict[str, float]:
+    """Microseconds of a step and an update, and of the checks in them, interleaved; medians."""
+    trainer = halfcheetah(folder, 10_000)
+    trainer.collector.warmup = 0
+    trainer.collector.start()
+    for _ in range(300):
+        trainer.collector.step()
+    found: dict[str, list[float]] = {"step": [], "update": [], "step checks": [], "update checks": []}
+    for _ in range(rounds):
+        obs, reward, action = trainer.collector.obs, np.ones(1), np.ones((1, 6), np.float32)
+        batch = trainer.replay.sample(256)
+        found["step"].append(seconds(trainer.collector.step))
+        found["update"].append(seconds(partial(trainer.learner.update, batch)))
+        found["step checks"].append(seconds(partial(check_step, action, reward, obs)))
+        found["update checks"].append(seconds(trainer.learner.first_bad))
+    trainer.run.close()
+    medians = {name: statistics.median(values) * 1e6 for name, values in found.items()}
+    # A step and an update already hold their checks, so the sum is the whole of a training step.
+    whole = medians["step"] + medians["update"] + medians["update checks"]
+    share = (medians["step checks"] + medians["update checks"]) / whole
+    return {**medians, "share of training time, %": 100 * share, "steps per second": 1e6 / whole}
+
+
+def check_step(action: Any, reward: Any, obs: Any) -> None:
+    doctor.first_bad(action=action)
+    doctor.first_bad(reward=reward, obs=obs)
+
+
+def cost_of_saving(folder: Path, steps_per_second: float, rounds: int = 6) -> dict[str, float]:
+    """A full replay of a million transitions, saved every 60 s of training."""
+    trainer = halfcheetah(folder, 1_000_000)
+    trainer.collector.start()
+    trainer.run.lock()
+    trainer.collector.step()
+    fill(trainer, 1_000_000)
+    first = [save_next(trainer, 1) for _ in range(2)]
+    new = int(steps_per_second * SAVE_SECONDS)
+    usual = [save_next(trainer, new) for _ in range(rounds)]
+    held = trainer.run.checkpoints.bytes_held()
+    again = halfcheetah(folder, 1_000_000)
+    load = seconds(lambda: again._resume())
+    after = save_next(again, new)
+    for made in (trainer, again):
+        made.run.close()
+    return {
+        "bytes of replay": trainer.replay.nbytes,
+        "bytes on disk, two checkpoints": held,
+        "new transitions between saves": new,
+        "first two saves, s": max(first),
+        "save every 60 s, s (median)": statistics.median(usual),
+        "save every 60 s, s (largest)": max(usual),
+        "share of training time, %": 100 * statistics.median(usual) / SAVE_SECONDS,
+        "verify, load and replay the episode, s": load,
+        "first save after a restart, s": after,
+    }
+
+
+def fill(trainer: Trainer, items: int) -> None:
+    """Copies of one transition with noise: only their number of bytes matters here."""
+    rng = np.random.default_rng(0)
+    for block in trainer.replay._blocks.values():
+        block[:] = rng.standard_normal(block.shape, dtype=np.float32)
+    trainer.replay.added = items
+
+
+def save_next(trainer: Trainer, new: int) -> float:
+    trainer.replay.added += new
+    trainer.collector.steps += new
+    return seconds(trainer.save)
+
+
+def cost_of_a_lost_worker(trials: int = 5) -> dict[str, float]:
+    """From the death of a worker to the next step that all rows made."""
+    world = WorkerRows(partial(make_env, GymConfig("HalfCheetah-v5"), "train"), 2, 2)
+    everyone, action, found = np.ones(2, bool), np.zeros((2, 6), np.float32), []
+    world.reset(seed=[1, 2], options={"reset_mask": everyone})
+    for trial in range(trials):
+        world.step(action)
+        process = world._workers[0][0]  # type: ignore[index]
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+
+        def go_on(trial: int = trial) -> None:
+            _, _, _, truncated, _ = world.step(action)
+            world.reset(seed=[trial, trial], options={"reset_mask": truncated})
+            world.step(action)
+
+        found.append(seconds(go_on))
+    world.close()
+    return {
+        "worker killed until all rows step again, s (median)": statistics.median(found),
+        "largest": max(found),
+    }
+
+
+def cost_of_refusing(folder: Path) -> dict[str, float]:
+    """A second process on a run directory, and a checkpoint with one flipped bit."""
+    resolved = config.load("td3", "pendulum")
+    first = Run.create(folder, resolved, "benchmark")
+    first.lock()
+
+    def second() -> None:
+        try:
+            Run.open(folder).lock()
+        except UserError:
+            return
+        raise SystemExit("the second process was not refused")
+
+    refused = statistics.median(seconds(second) for _ in range(20))
+    first.close()
+    return {"second process refused, ms": 1000 * refused}
+
+
+def verify_alone(folder: Path) -> dict[str, float]:
+    """Reading a checkpoint of a million transitions back, by part."""
+    store = Checkpoints(folder / "checkpoints")
+    step = store.steps()[0]
+    verified = seconds(lambda: store.read(step))
+    trainer = halfcheetah(folder, 1_000_000)
+    filled = seconds(lambda: load_replay(trainer.replay, store.read(step)[1])) - verified
+    trainer.run.close()
+    return {"verify every byte, s": verified, "fill replay, s": filled}
+
+
+def report(found: dict[str, dict[str, float]], about: dict[str, Any]) -> str:
+    lines = [
+        "# What reliability costs",
+        "",
+        f"`{about['command']}` on {about['cpu']}, {about['cores']} cores; {about['when']}.",
+    ]
+    lines += ["Other programs may have run on the machine: shares compare times taken in turns, medians.", ""]
+    for title, values in found.items():
+        lines += [f"## {title}", "", "| | |", "|---|---:|"]
+        lines += [
+            f"| {name} | {value:,.3f} |" if value < 1000 else f"| {name} | {value:,.0f} |"
+            for name, value in values.items()
+        ]
+        lines.append("")
+    lines.append(
+        "Versions: " + ", ".join(f"{name} {version}" for name, version in about["versions"].items()) + "."
+    )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    api.set_threads(1)
+    scratch = Path(tempfile.mkdtemp(prefix="twofold-faults-"))
+    try:
+        checks = cost_of_checks(scratch / "checks")
+        saving = cost_of_saving(scratch / "saving", checks["steps per second"])
+        found = {
+            "Checks for NaN and infinity (HalfCheetah-v5, 256-256, batch 256; microseconds)": checks,
+            "Saving a run of a million transitions every 60 s": saving,
+            "Reading it back": verify_alone(scratch / "saving"),
+            "A killed environment worker": cost_of_a_lost_worker(),
+            "Refusing": cost_of_refusing(scratch / "refusing"),
+        }
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    about = {
+        "command": "python benchmarks/faults.py",
+        "when": time.strftime("%Y-%m-%d"),
+        "cpu": cpu_name(),
+        "cores": os.cpu_count(),
+        "versions": versions(),
+    }
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "faults.json").write_text(json.dumps({**about, "results": found}, indent=1) + "\n")
+    (RESULTS / "faults.md").write_text(report(found, about))
+    print(report(found, about))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""Runs `twofold` commands in forked children with faults put in, so that no child pays for importing again.
+
+One JSON request per line on stdin: {"argv", "hooks", "log", "progress", "rlimit"} starts a child and answers with its pid;
+{"wait": pid, "seconds"} answers with its exit status (negative: killed by that signal), or null if it still runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from typing import Any
+
+
+class Fault:
+    """Sends a signal to this very process at the n-th event of a kind, once an earlier fault (if named) has struck."""
+
+    def __init__(self, event: str, at: int, signum: int, after: int | None = None) -> None:
+        self.event, self.left, self.signum, self.after, self.struck = event, at, signum, after, False
+
+
+class Faults:
+    def __init__(self, hooks: list[dict[str, Any]]) -> None:
+        self.all = [Fault(h["event"], h["at"], h["signal"], h.get("after")) for h in hooks]
+
+    def __call__(self, event: str) -> None:
+        for fault in self.all:
+            waits = fault.after is not None and not self.all[fault.after].struck
+            if fault.event != event or fault.struck or waits:
+                continue
+            fault.left -= 1
+            if fault.left == 0:
+                fault.struck = True
+                os.kill(os.getpid(), fault.signum)
+                if fault.signum != signal.SIGKILL:
+                    time.sleep(0)  # lets Python's handler run here, in the middle of the event
+
+
+def put_in(faults: Faults, progress: int) -> None:
+    """Count events where they happen: writing, collecting, updating, evaluating, testing."""
+    from twofold.core import files, trainer
+    from twofold.core.collect import Collector
+    from twofold.learners.td3 import TD3
+
+    files.moment = lambda name: faults("moment")
+    collect, update, evaluate, test = Collector.step, TD3.update, trainer.evaluate, trainer.Trainer.test
+
+    def collected(self: Any) -> int:
+        faults("collect")
+        new = collect(self)
+        os.pwrite(progress, b"%12d" % self.steps, 0)
+        return new
+
+    def updated(self: Any, batch: Any) -> None:
+        faults("update")
+        update(self, batch)
+
+    def evaluated(*arguments: Any) -> Any:
+        faults("evaluate")
+        return evaluate(*arguments)
+
+    def tested(self: Any) -> Any:
+        faults("test")
+        return test(self)
+
+    Collector.step, TD3.update, trainer.evaluate, trainer.Trainer.test = collected, updated, evaluated, tested
+
+
+def child(request: dict[str, Any]) -> None:
+    from twofold.cli import main
+
+    log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    for name, limit in request.get("rlimit", {}).items():
+        resource.setrlimit(getattr(resource, name), (limit, limit))
+    progress = os.open(request["progress"], os.O_WRONLY | os.O_CREAT)
+    put_in(Faults(request["hooks"]), progress)
+    code = 70
+    try:
+        code = main(request["argv"])
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def status(pid: int, seconds: float) -> int | None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        done, found = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(found)
+        time.sleep(0.005)
+    return None
+
+
+def serve() -> None:
+    import contextlib
+    import io
+    import tempfile
+    from pathlib import Path
+
+    from harness import command
+
+    from twofold.cli import main
+
+    # A whole run here imports and caches everything that the children would each import and cache again.
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        assert main(command(Path(folder) / "run", "trainer.steps=150")) == 0
+    print("ready", flush=True)
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "wait" in request:
+            print(json.dumps(status(request["wait"], request["seconds"])), flush=True)
+            continue
+        pid = os.fork()
+        if pid == 0:
+            child(request)
+        print(pid, flush=True)
+
+
+if __name__ == "__main__":
+    serve()
