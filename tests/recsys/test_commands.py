@@ -1,9 +1,14 @@
 import json
+import signal
 
 import pytest
 
 from twofold import api
+from twofold.core.checkpoint import pack
+from twofold.core.config import load
 from twofold.core.errors import UserError
+from twofold.core.run import Run
+from twofold.core.trainer import Stopped
 from twofold.recsys import commands
 from twofold.recsys.recommend import load_recommender
 
@@ -93,3 +98,38 @@ def test_a_word_that_is_no_setting_is_refused():
 def test_off_policy_evaluation_says_what_it_lacks(run):
     with pytest.raises(UserError, match="propensities"):
         commands.ope(["--run", str(run)])
+
+
+def test_a_stopped_run_goes_on_exactly(tmp_path):
+    """Stopped in the middle of episodes and gone on with, a run ends with the same bytes."""
+    settings = SMALL | {
+        "trainer.steps": 800,
+        "trainer.rows": 20,
+        "trainer.warmup": 100,
+        "trainer.eval_every": 400,
+    }
+    settings |= {"trainer.eval_episodes": 5, "trainer.eval_rows": 5, "replay.batch_size": 16}
+    settings |= {"trainer.tensorboard": False, "trainer.test_episodes": 0}
+    resolved = load("td3_rec", "synthetic_users", **settings)
+    whole = api.build(Run.create(tmp_path / "whole", resolved, "test"))
+    whole.train()
+    first = api.build(Run.create(tmp_path / "parts", resolved, "test"))
+    step = first.collector.step
+
+    def stop_later():
+        if first.steps >= 340:
+            first.stop.received = signal.SIGTERM
+        return step()
+
+    first.collector.step = stop_later
+    with pytest.raises(Stopped):
+        first.train()
+    second = api.build(Run.open(tmp_path / "parts"))
+    second.train()
+    states = [pack(trainer.learner.state_dict()) for trainer in (whole, second)]
+    assert states[0][1] == states[1][1]
+    assert {k: v.tobytes() for k, v in states[0][0].items()} == {
+        k: v.tobytes() for k, v in states[1][0].items()
+    }
+    logs = [(tmp_path / name / "metrics.jsonl").read_bytes() for name in ("whole", "parts")]
+    assert logs[0] == logs[1]

@@ -47,7 +47,7 @@ class Cycle:
             ranks = np.empty(self.world.items)
             ranks[self.order] = -np.arange(len(self.order))
             ranks = np.where(np.isin(np.arange(self.world.items), self.order), ranks, -1e6)
-            return allowed(self.world, np.tile(ranks, (self.world.num_envs, 1))).argmax(axis=1)
+            return allowed(self.world, np.tile(ranks, (self.world.num_envs, 1))).argmax(axis=1)  # type: ignore[no-any-return]
         return self.order[self.world.turn % len(self.order)]
 
 
@@ -66,7 +66,7 @@ class Random:
         scores = self.rng.random((self.world.num_envs, self.world.items))
         if self.subset is not None:
             scores[:, ~np.isin(np.arange(self.world.items), self.subset)] -= 10.0
-        return allowed(self.world, scores).argmax(axis=1)
+        return allowed(self.world, scores).argmax(axis=1)  # type: ignore[no-any-return]
 
 
 @dataclass
@@ -110,7 +110,7 @@ def popularity(data: Dataset, strength: float = 10.0) -> Array:
     """Mean training rating of every item, pulled towards the overall mean by `strength` ratings."""
     counts = np.bincount(data.train.items, minlength=data.items)
     sums = np.bincount(data.train.items, data.train.values, minlength=data.items)
-    return (sums + strength * data.train.values.mean()) / (counts + strength)
+    return (sums + strength * data.train.values.mean()) / (counts + strength)  # type: ignore[no-any-return]
 
 
 def expected_now(world: Users) -> Array:

@@ -26,7 +26,7 @@ class Catalogue:
 
     def expected(self, users: Array, items: Array) -> Array:
         """Expected ratings of pairs, before anything is seen of the episode."""
-        return np.einsum("...k,...k->...", self.user_factors[users], self.item_factors[items])
+        return np.einsum("...k,...k->...", self.user_factors[users], self.item_factors[items])  # type: ignore[no-any-return]
 
 
 class ItemSpace(gym.spaces.Box):
@@ -80,7 +80,7 @@ def _vectors(item: Array, user: Array, taste: int, random: int, rng: np.random.G
 
 
 def _unit(rows: Array) -> Array:
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)  # type: ignore[no-any-return]
 
 
 def _belief(model: UserModel, rank: int, rng: np.random.Generator) -> tuple[Array, float]:

@@ -126,14 +126,15 @@ def _loss(
     who, what = torch.from_numpy(users).long(), torch.from_numpy(items).long()
     goal, weight = torch.from_numpy(values), torch.from_numpy(weights)
     mean, log_variance = network(who, what)
-    point = (weight * ((mean - goal).square() / log_variance.exp() + log_variance)).mean()
+    point: Tensor = (weight * ((mean - goal).square() / log_variance.exp() + log_variance)).mean()
     if cfg.loss == "point":
         return point
     others = torch.from_numpy(unseen)
     lower, other_variance = network(who.expand_as(others).reshape(-1), others.reshape(-1))
     if cfg.loss == "pointneg":
-        return point + (lower.square() / other_variance.exp() + other_variance).mean()
-    pair = -(weight * functional.logsigmoid(mean - lower.view(others.shape))).mean()
+        zeros: Tensor = (lower.square() / other_variance.exp() + other_variance).mean()
+        return point + zeros
+    pair: Tensor = -(weight * functional.logsigmoid(mean - lower.view(others.shape))).mean()
     if cfg.loss == "pair":
         return pair + 0.01 * point  # a trace of the ratings keeps the scale
     return (1 - cfg.bpr_weight) * point + cfg.bpr_weight * pair

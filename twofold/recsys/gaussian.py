@@ -164,7 +164,7 @@ def _root(matrix: Tensor) -> Tensor:
     """A matrix R with R R' = matrix, with as few columns as its rank allows."""
     values, vectors = torch.linalg.eigh(matrix)
     kept = values > 1e-9 * values[-1]
-    return vectors[:, kept] * values[kept].sqrt()
+    return vectors[:, kept] * values[kept].sqrt()  # type: ignore[no-any-return]
 
 
 def _prior_draw(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from twofold.core.errors import ConfigError
-from twofold.nets.mlp import MLP, affine
+from twofold.nets.mlp import MLP, Affine, affine
 from twofold.nets.twin import Twin
 
 from .candidates import Candidates
@@ -66,7 +66,7 @@ class ItemActor(nn.Module):
             towards = self.tables.towards_the_best(seen)
             point = self.body(torch.cat([state, towards], dim=-1)) + towards
         if self.cfg.positive_actions:
-            return (point.clamp(-1, 1) + 1) / 2
+            return (point.clamp(-1, 1) + 1) / 2  # type: ignore[no-any-return]
         return functional.normalize(point, dim=-1)
 
 
@@ -101,14 +101,15 @@ class ItemCritic(nn.Module):
 
     def _joined(self, state: Tensor, features: Tensor) -> Tensor:
         """The head for state [B, s] and features [B, k, f]: the state's part of the first layer is done once."""
-        first, *rest = self.head.layers
-        for_item, for_state, bias = first.matrix.split([features.shape[2], state.shape[1], 1], dim=1)
+        first, *rest = (cast(Affine, layer) for layer in self.head.layers)
+        for_item, for_state, bias = first.matrix.split([features.shape[2], state.shape[1], 1], dim=1)  # type: ignore[no-untyped-call]
         shape = (2, *features.shape[:2], first.outputs)
         x = (features.flatten(0, 1) @ for_item).view(shape) + (state @ for_state + bias).unsqueeze(2)
         x = x.flatten(1, 2)
         for layer in rest:
             x = affine(layer.matrix, torch.relu(x))
-        return x.view(shape[:3])
+        values: Tensor = x.view(shape[:3])
+        return values
 
     def _features(self, seen: Seen, point: Tensor) -> Tensor:
         """The item's features; for a point between items a soft mixture, through which the gradient flows."""

@@ -38,7 +38,7 @@ def masked_scores(points: Array, vectors: Array, blocked: Array) -> Array:
 def _top(scores: Array, k: int) -> Array:
     """Columns of the k largest scores, best first; ties go to the smaller column."""
     if k == 1:
-        return scores.argmax(axis=1)[:, None]
+        return scores.argmax(axis=1)[:, None]  # type: ignore[no-any-return]
     some = (
         np.argpartition(-scores, k - 1, axis=1)[:, :k] if k < scores.shape[1] else np.argsort(-scores, axis=1)
     )

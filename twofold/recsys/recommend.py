@@ -143,7 +143,7 @@ class Recommender:
         having = flags.sum(axis=0)
         with_it = expected @ flags / np.maximum(having, 1)
         without = expected @ ~flags / np.maximum(len(flags) - having, 1)
-        return with_it - without
+        return with_it - without  # type: ignore[no-any-return]
 
 
 def load_recommender(path: str | Path) -> Recommender:

@@ -85,14 +85,13 @@ class Tables:
         for start in range(0, len(self.item_vectors), self.chunk):
             part = self.item_vectors[start : start + self.chunk]
             scores = mask_out(point @ part.T, blocked - start)
-            if k == 1:
-                best = scores.max(dim=1, keepdim=True)
-            else:
-                best = scores.topk(min(k, scores.shape[1]), dim=1)
+            best: Any = (
+                scores.max(dim=1, keepdim=True) if k == 1 else scores.topk(min(k, scores.shape[1]), dim=1)
+            )
             values.append(best[0])
             found.append(best[1] + start)
         if len(found) == 1:
-            return found[0]
+            return found[0]  # type: ignore[no-any-return]
         places = torch.cat(values, dim=1).topk(k, dim=1).indices
         return torch.cat(found, dim=1).gather(1, places)
 
@@ -114,7 +113,7 @@ class Tables:
         for start in range(0, len(self.item_vectors), self.chunk):
             some = slice(start, start + self.chunk)
             rating = self.user_factors[user] @ self.item_factors[some].T - self.level(user).unsqueeze(1)
-            if self.beliefs:
+            if seen.belief is not None:
                 rating = rating + seen.belief @ self.belief_factors[some].T
             # One scale for all chunks: expectations are at most a few points from the user's level.
             weights = torch.exp(8.0 * (mask_out(rating, blocked - start).clamp(max=4.0) - 1.0))

@@ -164,9 +164,9 @@ class Users(VectorEnv[Any, Any, Any]):
         else:
             rating = self._factored(items)
         if rules.rating_noise:
-            rating = rating + np.float32(rules.rating_noise) * hashed_normal(self.seed, items, 3)
+            rating += np.float32(rules.rating_noise) * hashed_normal(self.seed, items, 3)
         if rules.rating_noise or len(self.feelings.tables) > 1:
-            rating = np.clip(np.round(rating), rules.low, rules.high)
+            rating = np.asarray(np.clip(np.round(rating), rules.low, rules.high), np.float32)
         return rating
 
     def _factored(self, items: Array) -> Array:
