@@ -40,6 +40,19 @@ DOMAIN_COMMANDS: dict[str, tuple[str, str]] = {
         "twofold.crystal.commands:relax_compare",
         "optimisers by force calls, with a page to look at",
     ),
+    "fit": (
+        "twofold.recsys.commands:fit",
+        "learn simulated users from ratings   twofold fit --env-config=coat",
+    ),
+    "recommend": (
+        "twofold.recsys.commands:recommend",
+        "ask a trained recommender    twofold recommend --run RUN --user 17",
+    ),
+    "standings": (
+        "twofold.recsys.commands:standings",
+        "recommenders beside all baselines    twofold standings --runs RUN ...",
+    ),
+    "ope": ("twofold.recsys.commands:ope", "off-policy value of a recommender    twofold ope --run RUN"),
 }
 
 HELP = {
