@@ -18,8 +18,9 @@ learning steps after the warm-up and runs for at least {steps:,} steps and {seco
 own; libraries take turns within a round, and ratios are medians over rounds of ours / theirs in the same round (lowest
 to highest in brackets). "1 thread" is one CPU for everything, JAX included. A run is disturbed when other processes
 used more than 0.2 of a core; such runs were repeated while the allowance lasted. "By processor time" compares steps for
-each second of processor time, which busy neighbours hardly change. These are short runs with a replay nearly empty: throughput only. Tianshou looks through its whole replay for NaN at every step, so a
-long run of it is slower than here; our checkpoints, one a minute, do not fall into the timed window."""
+each second of processor time, which busy neighbours hardly change. These are short runs with a replay nearly empty:
+throughput only. Tianshou looks through its whole replay for NaN at every step, so a long run of it is slower than here;
+our checkpoints, one a minute, do not fall into the timed window."""
 
 
 def write(record: dict[str, Any], folder: Path) -> None:
