@@ -32,6 +32,27 @@ Settings, lowest first: conf/default.yaml < --env-config < --config < command li
 """
 # Commands of the domains: name -> (module:function, one line of help).
 DOMAIN_COMMANDS: dict[str, tuple[str, str]] = {
+    "relax": (
+        "twofold.crystal.commands:relax",
+        "relax crystals           twofold relax in.cif -o out.cif --fmax=0.01",
+    ),
+    "relax-compare": (
+        "twofold.crystal.commands:relax_compare",
+        "optimisers by force calls, with a page to look at",
+    ),
+    "fit": (
+        "twofold.recsys.commands:fit",
+        "learn simulated users from ratings   twofold fit --env-config=coat",
+    ),
+    "recommend": (
+        "twofold.recsys.commands:recommend",
+        "ask a trained recommender    twofold recommend --run RUN --user 17",
+    ),
+    "standings": (
+        "twofold.recsys.commands:standings",
+        "recommenders beside all baselines    twofold standings --runs RUN ...",
+    ),
+    "ope": ("twofold.recsys.commands:ope", "off-policy value of a recommender    twofold ope --run RUN"),
     "partners": ("twofold.team.commands:partners", "make, split, show  populations of fixed partners"),
 }
 

@@ -11,14 +11,21 @@ from twofold.team.observers import _nested, observed
 
 
 def small_run(folder):
-    settings = {"trainer.steps": 60, "trainer.eval_every": 50, "networks.hidden": 8, "trainer.tensorboard": False}
+    settings = {
+        "trainer.steps": 60,
+        "trainer.eval_every": 50,
+        "networks.hidden": 8,
+        "trainer.tensorboard": False,
+    }
     return api.train("vdn", "two_step", run=folder, **settings)
 
 
 def test_a_run_is_recorded_in_sacreds_layout(tmp_path):
     pytest.importorskip("pkg_resources", reason="Sacred needs setuptools below 81 (extra 'sacred')")
     pytest.importorskip("sacred")
-    trained = observed(f"sacred:{tmp_path / 'sacred'}", {"learner.gamma": 0.9}, lambda: small_run(tmp_path / "run"))
+    trained = observed(
+        f"sacred:{tmp_path / 'sacred'}", {"learner.gamma": 0.9}, lambda: small_run(tmp_path / "run")
+    )
     record = tmp_path / "sacred" / "1"
     assert json.loads((record / "run.json").read_text())["status"] == "COMPLETED"
     assert json.loads((record / "config.json").read_text())["twofold"]["learner"]["gamma"] == 0.9
