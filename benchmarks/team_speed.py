@@ -25,16 +25,11 @@ RESULTS = Path(__file__).resolve().parent / "results"
 
 def world_speed(env_config: str, rows: int, vector_steps: int = 60, **env_args: Any) -> dict[str, Any]:
     """Team steps a second of the world alone, with random available actions."""
-<<<<<<< HEAD
-    overrides = {"env_args": env_args} if env_args else {}
-    world = make_world(load("iql", env_config, **overrides).config, purpose="train", rows=rows)
-=======
     world = make_world(
         load("iql", env_config, **({"env_args": env_args} if env_args else {})).config,
         purpose="train",
         rows=rows,
     )
->>>>>>> main
     rng = np.random.default_rng(0)
     obs, _ = world.reset(seed=list(range(rows)), options={"reset_mask": np.ones(rows, bool)})
     spent = 0.0
@@ -72,10 +67,6 @@ def training_speed(env_config: str, rows: int, steps: int, **env_args: Any) -> d
         spent = time.process_time() - start
         run.close()
     made = trainer.learner.updates - updates
-<<<<<<< HEAD
-    found = {"training": f"qmix {env_config} {env_args}", "rows": rows}
-    return found | {"steps_per_second": (trainer.steps - begun) / spent, "updates_per_second": made / spent}
-=======
     speed = (trainer.steps - begun) / spent
     return {
         "training": f"qmix {env_config} {env_args}",
@@ -83,7 +74,6 @@ def training_speed(env_config: str, rows: int, steps: int, **env_args: Any) -> d
         "steps_per_second": speed,
         "updates_per_second": made / spent,
     }
->>>>>>> main
 
 
 def main() -> None:
@@ -109,14 +99,9 @@ def main() -> None:
     for w in worlds:
         lines.append(f"| {w['world']} | {w['rows']} | {w['steps_per_second']:,.0f} | |")
     for t in trainings:
-<<<<<<< HEAD
-        speeds = f"{t['steps_per_second']:,.0f} | {t['updates_per_second']:.1f}"
-        lines.append(f"| {t['training']} | {t['rows']} | {speeds} |")
-=======
         lines.append(
             f"| {t['training']} | {t['rows']} | {t['steps_per_second']:,.0f} | {t['updates_per_second']:.1f} |"
         )
->>>>>>> main
     lines += ["", f"{about}", "", "    python benchmarks/team_speed.py"]
     (RESULTS / "team_speed.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
