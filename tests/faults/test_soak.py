@@ -40,7 +40,8 @@ def soak(folder: Path, steps: int, env: str, **more: Any) -> tuple[float, int]:
         },
     )
     handles = len(os.listdir("/proc/self/fd"))
-    made = api.build(Run.create(folder, resolved, "test"))
+    own = str(Path(__file__).parent / "faulty.py")
+    made = api.build(Run.create(folder, resolved, "test"), (own,))
     collect, seen = made._collect, []
 
     def collected() -> None:
