@@ -45,7 +45,7 @@ class Registry:
         if name not in self._entries:
             self._import(name)
         if name not in self._entries:
-            from .config import nearest
+            from .settings import nearest
 
             # Only the domain that was probably meant: importing all of them to guess would take a second.
             self._import(f"{nearest(name.split('/')[0], DOMAINS) or self.home}/")
