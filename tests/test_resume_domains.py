@@ -51,7 +51,10 @@ RUNS: dict[str, tuple[str, str, dict[str, Any], tuple[int, int]]] = {
     "team, policy gradient": (
         "coma",
         "two_step",
-        {"trainer": {"steps": 200, "rows": 4, "eval_every": 100}, "replay": {"batch_size": 4, "buffer_size": 4}},
+        {
+            "trainer": {"steps": 200, "rows": 4, "eval_every": 100},
+            "replay": {"batch_size": 4, "buffer_size": 4},
+        },
         (50, 130),
     ),
 }
