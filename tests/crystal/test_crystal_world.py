@@ -1,0 +1,151 @@
+import numpy as np
+import pytest
+
+from twofold.core.errors import ConfigError
+from twofold.core.registry import worlds
+from twofold.core.world import check_world
+from twofold.crystal.displacements import GraphConfig, GraphEnv, element_features, graph
+from twofold.crystal.library import make_sets
+from twofold.crystal.rewards import reward
+from twofold.crystal.structures import builtin
+from twofold.crystal.world import RelaxConfig, SpringEnv
+
+COPPER = {"cu": {"structures": ["Cu"], "rattle": [0.1, 0.1]}}
+WEIGHTS = (2.0, 3.0, 4.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "done", "wanted"),
+    [
+        ("force", False, -0.1),
+        ("log_force", False, 1.0),
+        ("step", False, -1.0),
+        ("step", True, 0.0),
+        ("hybrid", False, -2 * 0.1 + 3 * 1.0 - 4.0),
+        ("scale_free", False, 0.5 - 0.1),
+        ("scale_free", True, 0.5 - 0.1 + 1),
+    ],
+)
+def test_rewards_have_their_exact_values(name, done, wanted):
+    assert reward(name, 0.1 * 10**0.5, 0.1, done, WEIGHTS, 0.1) == pytest.approx(wanted)
+
+
+def test_the_spring_world_keeps_the_contract():
+    world = worlds.get("crystal/spring").make(RelaxConfig(sets=COPPER), rows=2, purpose="train")
+    assert check_world(world, steps=8) == []
+
+
+def test_the_displacement_world_keeps_the_contract():
+    cfg = GraphConfig(sets=COPPER, max_atoms=5, nfake=3, num_neighbors=12)
+    world = worlds.get("crystal/displacements").make(cfg, rows=2, purpose="train")
+    assert check_world(world, steps=7) == []
+
+
+def test_the_prior_relaxes_an_episode_and_counts_its_calls():
+    env = SpringEnv(RelaxConfig(sets=COPPER), "eval")
+    env.reset(seed=3)
+    done, info, steps = False, {}, 0
+    while not done:
+        _, _, done, cut, info = env.step(np.zeros(6))
+        steps += 1
+        assert not cut
+    assert info["episode"]["calls"] == steps + 1
+    assert info["episode"]["relaxed"] == 1
+    assert info["episode"]["final_force"] <= 0.01
+    assert info["episode"]["return"] == pytest.approx(-np.log2(steps + 1))
+
+
+def test_a_step_limit_is_a_truncation():
+    env = SpringEnv(RelaxConfig(sets=COPPER, eps=1e-9, max_steps=2), "train")
+    env.reset(seed=0)
+    env.step(np.zeros(6))
+    assert env.step(np.zeros(6))[2:4] == (False, True)
+
+
+def test_evaluation_may_have_sets_of_its_own():
+    cfg = RelaxConfig(sets=COPPER, eval_sets={"al.structures": ["Al"], "al.rattle": [0.1, 0.1]})
+    env = SpringEnv(cfg, "eval")
+    env.reset(seed=0)
+    assert set(env.now.atoms.symbols) == {"Al"}
+
+
+def test_wrong_sets_are_refused():
+    with pytest.raises(ConfigError, match=r"sets\.cu\.rattel"):
+        make_sets({"cu": {"rattel": 1}})
+    with pytest.raises(ConfigError, match="weight"):
+        make_sets({"cu": {"weight": 0}})
+
+
+def test_a_displacement_moves_atoms_by_so_much_and_nothing_else():
+    env = GraphEnv(GraphConfig(sets=COPPER, max_atoms=6, max_move=0.1), "eval")
+    env.reset(seed=0)
+    before = env.now.atoms.positions.copy()
+    action = np.zeros((6, 3))
+    action[0], action[1] = [1, 0, 0], [-1, 0, 0]
+    action[5] = 1  # padding
+    obs = env.step(action.ravel())[0]
+    moved = env.now.atoms.positions - before
+    np.testing.assert_allclose(moved[:2], [[0.1, 0, 0], [-0.1, 0, 0]], atol=1e-12)
+    np.testing.assert_allclose(moved[2:], 0, atol=1e-12)
+    np.testing.assert_allclose(obs["moved"][:4], moved, atol=1e-6)
+
+
+def test_net_translation_is_removed_and_no_lattice_vector_is_carried():
+    env = GraphEnv(GraphConfig(sets=COPPER, max_atoms=4), "eval")
+    env.reset(seed=0)
+    for _ in range(5):
+        before = env.now.atoms.positions.copy()
+        obs = env.step(np.ones(12))[0]
+        np.testing.assert_allclose(env.now.atoms.positions, before, atol=1e-12)
+        np.testing.assert_allclose(obs["moved"], 0, atol=1e-12)
+
+
+def test_too_close_atoms_shorten_the_step():
+    cfg = GraphConfig(sets=COPPER, max_atoms=4, max_move=3.0, r0=1.5)
+    env = GraphEnv(cfg, "eval")
+    env.reset(seed=0)
+    rng = np.random.default_rng(0)
+    from twofold.crystal.structures import nearest_pair
+
+    for _ in range(5):
+        env.step(rng.uniform(-1, 1, 12))
+        assert nearest_pair(env.now.atoms) >= 1.5 - 1e-3
+
+
+def test_a_demonstration_leads_to_the_minimum():
+    cfg = GraphConfig(sets=COPPER, max_atoms=4, max_move=1.0, nfake=1, eps=0.05)
+    env = GraphEnv(cfg, "train")
+    obs, _ = env.reset(seed=1)
+    assert obs["offered"][0] == 1
+    assert env.step(obs["demonstration"])[2], "one step along the demonstration ends the episode"
+
+
+def test_evaluation_offers_no_demonstration():
+    env = GraphEnv(GraphConfig(sets=COPPER, max_atoms=4, nfake=1), "eval")
+    assert env.reset(seed=1)[0]["offered"][0] == 0
+
+
+def test_stagnation_is_told_after_n_gr_steps():
+    env = GraphEnv(GraphConfig(sets=COPPER, max_atoms=4, n_gr=3, f_max=0.01), "train")
+    env.reset(seed=0)
+    stuck = [env.step(np.zeros(12))[0]["stuck"][0] for _ in range(13)]
+    assert stuck.index(1.0) == 11, "ten still moves fill the window, the third still step in a row is told"
+
+
+def test_the_graph_holds_the_nearest_neighbours():
+    cfg = GraphConfig(max_atoms=4, num_neighbors=12)
+    index, vector = graph(builtin("Cu"), cfg)
+    assert (index >= 0).all()
+    np.testing.assert_allclose(np.linalg.norm(vector, axis=-1), 3.61 / 2**0.5, atol=1e-3)
+
+
+def test_element_features_differ_and_are_finite():
+    table = element_features()
+    assert table.shape == (119, 12) and np.isfinite(table).all()
+    assert len(np.unique(table[1:100].round(6), axis=0)) == 99
+
+
+def test_too_many_atoms_name_the_setting():
+    env = GraphEnv(GraphConfig(sets=COPPER, max_atoms=2), "train")
+    with pytest.raises(ConfigError, match="max_atoms"):
+        env.reset(seed=0)

@@ -1,0 +1,110 @@
+import numpy as np
+import pytest
+import torch
+from scipy.spatial.transform import Rotation
+
+from twofold.core import tree
+from twofold.core.errors import ConfigError
+from twofold.core.experience import Transition
+from twofold.core.seeding import Generators
+from twofold.crystal.displacements import GraphConfig, GraphEnv
+from twofold.crystal.graphs import GraphNetConfig, GraphNetworks
+from twofold.crystal.reference import CrystalTD3, CrystalTD3Config
+
+CFG = GraphConfig(
+    sets={"al": {"structures": ["NiAl:B2"], "rattle": [0.1, 0.1]}}, max_atoms=3, num_neighbors=8, nfake=2
+)
+VECTORS = ("force", "force_before", "moved", "vector")
+
+
+@pytest.fixture(scope="module")
+def env():
+    return GraphEnv(CFG, "train")
+
+
+def seen(env, rows=4):
+    return tree.stack([env.reset(seed=i)[0] for i in range(rows)])
+
+
+def nets(env, kind, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return GraphNetworks(
+        GraphNetConfig(kind=kind, width=8), env.observation_space, env.action_space, generator
+    )
+
+
+def tensors(obs):
+    return tree.map(torch.from_numpy, obs)
+
+
+@pytest.mark.parametrize("kind", ["equivariant", "cgcnn"])
+def test_shapes_and_bounds(env, kind):
+    obs = tensors(seen(env))
+    action = nets(env, kind).actor()(obs)
+    assert action.shape == (4, 9) and action.abs().max() <= 1
+    assert nets(env, kind).critic()(obs, action).shape == (2, 4)
+
+
+@pytest.mark.parametrize("kind", ["equivariant", "cgcnn"])
+def test_padding_changes_nothing_and_is_not_moved(env, kind):
+    obs = seen(env)
+    action = nets(env, kind).actor()(tensors(obs)).reshape(4, 3, 3)
+    assert action[:, 2].abs().max() == 0
+    assert torch.allclose(action.sum(dim=1), torch.zeros(4, 3), atol=0.3)
+    dirty = {k: v.copy() for k, v in obs.items()}
+    dirty["force"][:, 2] = 7.0
+    again = nets(env, kind).actor()(tensors(dirty)).reshape(4, 3, 3)
+    assert torch.allclose(action, again, atol=1e-6)
+
+
+def test_the_equivariant_actor_turns_and_its_critic_does_not(env):
+    obs, turn = seen(env), Rotation.random(random_state=0).as_matrix().astype(np.float32)
+    turned = {k: v @ turn if k in VECTORS else v for k, v in obs.items()}
+    networks = nets(env, "equivariant")
+    actor, critic = networks.actor(), networks.critic()
+    action = actor(tensors(obs)).reshape(4, 3, 3)
+    again = actor(tensors(turned)).reshape(4, 3, 3)
+    assert torch.allclose(action @ torch.from_numpy(turn), again, atol=1e-5)
+    values = critic(tensors(obs), action.flatten(1))
+    assert torch.allclose(values, critic(tensors(turned), again.flatten(1)), atol=1e-5)
+    assert action.abs().max() > 1e-4
+
+
+def learner(env, **settings):
+    cfg = CrystalTD3Config(**settings)
+    return CrystalTD3(
+        cfg, networks=nets(env, "equivariant"), observation_space=env.observation_space,
+        action_space=env.action_space, rngs=Generators(0),
+    )  # fmt: skip
+
+
+def test_the_references_names_become_td3s():
+    cfg = CrystalTD3Config(polyak=0.99, noise=(0.3, 0.1)).resolved()
+    assert cfg.tau == pytest.approx(0.01)
+    assert (cfg.expl_noise, cfg.expl_noise_floor, cfg.expl_noise_schedule) == (0.3, 0.1, "linear")
+    with pytest.raises(ConfigError, match="polyak"):
+        CrystalTD3Config(polyak=1.0)
+
+
+def test_updates_lower_the_critics_error_on_a_fixed_batch(env):
+    agent, obs = learner(env, critic_lr=1e-2, actor_lr=1e-3), seen(env, 8)
+    action = np.random.default_rng(0).uniform(-1, 1, (8, 9)).astype(np.float32)
+    ones = np.ones(8, np.float32)
+    batch = Transition(obs, action, np.linspace(-1, 1, 8).astype(np.float32), obs, ones, 0.9 * ones)
+    losses = []
+    for _ in range(40):
+        agent.update(batch)
+        losses.append(agent.metrics()["critic/loss"])
+    assert losses[-1] < 0.8 * losses[0]
+
+
+def test_demonstrations_are_followed_and_the_stuck_are_shaken(env):
+    agent = learner(env, expl_noise=0.0, noise_level=1.0)
+    obs = seen(env, 3)
+    obs["offered"][:], obs["stuck"][:] = [[1], [0], [0]], [[0], [1], [0]]
+    obs["demonstration"][0] = 0.25
+    calm = agent.policy(explore=False, rows=3, rng=np.random.default_rng(0)).act(obs)
+    bold = agent.policy(explore=True, rows=3, rng=np.random.default_rng(0)).act(obs)
+    np.testing.assert_array_equal(bold[0], 0.25)
+    assert np.abs(bold[1] - calm[1]).max() > 0.1
+    np.testing.assert_allclose(bold[2], calm[2], atol=1e-6)

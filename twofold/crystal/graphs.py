@@ -1,0 +1,207 @@
+"""Graph networks in plain tensors: CGCNN (as published, not equivariant) and one that turns with the crystal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ..core.errors import ConfigError
+from ..core.registry import networks
+
+
+@dataclass(frozen=True)
+class GraphNetConfig:
+    kind: Literal["equivariant", "cgcnn"] = "equivariant"
+    width: int = 32  # channels per atom
+    layers: int = 2  # rounds of messages
+    basis: int = 10  # radial functions between 0 and r_max
+    r_max: float = 5.0
+
+    def __post_init__(self) -> None:
+        if min(self.width, self.layers, self.basis) < 1 or self.r_max <= 0:
+            raise ConfigError("networks: width, layers, basis and r_max must be above 0")
+
+
+class Linear(nn.Module):
+    """y = x W + b, initialised from the given generator alone."""
+
+    def __init__(self, inputs: int, outputs: int, generator: torch.Generator, bias: bool = True) -> None:
+        super().__init__()
+        bound = inputs**-0.5
+        self.weight = nn.Parameter(torch.empty(outputs, inputs).uniform_(-bound, bound, generator=generator))
+        self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.linear(x, self.weight, self.bias)
+
+
+def picked(values: Tensor, index: Tensor) -> Tensor:
+    """The neighbours' values: [B, A, ...] at index [B, A, K] -> [B, A, K, ...]."""
+    batch = torch.arange(len(values), device=values.device)[:, None, None]
+    return values[batch, index.clamp(min=0)]
+
+
+def radial(distance: Tensor, basis: int, r_max: float) -> Tensor:
+    """Gaussians on a grid times a smooth cutoff: [...] -> [..., basis]."""
+    centres = torch.linspace(0.5, r_max, basis, dtype=distance.dtype)
+    width = r_max / basis
+    cut = 0.5 * (torch.cos(torch.pi * (distance / r_max).clamp(max=1.0)) + 1)
+    return torch.exp(-(((distance[..., None] - centres) / width) ** 2)) * cut[..., None]
+
+
+def log_norm(vectors: Tensor) -> Tensor:
+    """log10 of the lengths, bounded: forces span four decades."""
+    return torch.log10((vectors * vectors).sum(dim=-1).clamp(min=1e-8)) / 2
+
+
+class Equivariant(nn.Module):
+    """Scalars and vectors per atom exchanged along edges; vectors out turn with the crystal."""
+
+    def __init__(self, cfg: GraphNetConfig, vectors: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.cfg, width = cfg, cfg.width
+        self.embed = Linear(12 + vectors, width, generator)
+        self.lift = Linear(vectors, width, generator, bias=False)
+        self.messages = nn.ModuleList(Linear(width, 3 * width, generator) for _ in range(cfg.layers))
+        self.filters = nn.ModuleList(Linear(cfg.basis, 3 * width, generator) for _ in range(cfg.layers))
+        self.mixes = nn.ModuleList(Linear(width, 2 * width, generator, bias=False) for _ in range(cfg.layers))
+        self.updates = nn.ModuleList(Linear(2 * width, 3 * width, generator) for _ in range(cfg.layers))
+
+    def forward(self, obs: dict[str, Tensor], vectors: Tensor) -> tuple[Tensor, Tensor]:
+        """Scalars [B, A, C] and vectors [B, A, 3, C] from input vectors [B, A, 3, V]."""
+        mask = obs["mask"][..., None]
+        index, edge = obs["neighbour"], obs["vector"]
+        distance = torch.sqrt((edge * edge).sum(dim=-1).clamp(min=1e-6))
+        direction = edge / distance[..., None]
+        waves = radial(distance, self.cfg.basis, self.cfg.r_max) * (index >= 0)[..., None]
+        scalar = functional.silu(
+            self.embed(torch.cat([obs["element"], log_norm(vectors.transpose(-1, -2))], -1))
+        )
+        vector = self.lift(vectors)
+        for message, filtered, mix, update in zip(
+            self.messages, self.filters, self.mixes, self.updates, strict=True
+        ):
+            heard = picked(message(scalar), index) * filtered(waves)
+            own, along, carried = heard.chunk(3, dim=-1)  # [B, A, K, C] each
+            scalar = scalar + own.sum(dim=2) / 10
+            turned = along[:, :, :, None, :] * direction[..., None] + carried[:, :, :, None, :] * picked(
+                vector, index
+            )
+            vector = vector + turned.sum(dim=2) / 10
+            left, right = mix(vector).chunk(2, dim=-1)
+            inner = (left * right).sum(dim=2)
+            size = torch.sqrt((right * right).sum(dim=2) + 1e-6)
+            gate, bend, shift = update(torch.cat([scalar, torch.log1p(size)], dim=-1)).chunk(3, dim=-1)
+            vector = vector + torch.tanh(gate)[:, :, None, :] * left
+            scalar = scalar + functional.silu(shift) + torch.tanh(bend) * inner / (1 + inner.abs())
+        return scalar * mask, vector * mask[..., None]
+
+
+class Convolution(nn.Module):
+    """CGCNN: each atom adds gated messages of its neighbours (Xie and Grossman 2018)."""
+
+    def __init__(self, cfg: GraphNetConfig, vectors: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.cfg, width = cfg, cfg.width
+        self.embed = Linear(12 + 4 * vectors, width, generator)
+        self.gates = nn.ModuleList(
+            Linear(2 * width + cfg.basis + 3, 2 * width, generator) for _ in range(cfg.layers)
+        )
+
+    def forward(self, obs: dict[str, Tensor], vectors: Tensor) -> tuple[Tensor, None]:
+        """Scalars [B, A, C] from input vectors [B, A, 3, V], whose raw components are features."""
+        index, edge = obs["neighbour"], obs["vector"]
+        distance = torch.sqrt((edge * edge).sum(dim=-1).clamp(min=1e-6))
+        waves = radial(distance, self.cfg.basis, self.cfg.r_max)
+        real = (index >= 0)[..., None]
+        swapped = vectors.transpose(-1, -2)
+        seen = torch.cat([obs["element"], swapped.flatten(-2), log_norm(swapped)], dim=-1)
+        atom = functional.silu(self.embed(seen))
+        for gate in self.gates:
+            both = torch.cat([atom[:, :, None].expand(*index.shape, -1), picked(atom, index)], dim=-1)
+            filtered, core = gate(torch.cat([both, waves, edge / distance[..., None]], dim=-1)).chunk(
+                2, dim=-1
+            )
+            message = torch.sigmoid(filtered) * functional.softplus(core) * real
+            atom = functional.softplus(atom + message.sum(dim=2) / real.sum(dim=2).clamp(min=1))
+        return atom * obs["mask"][..., None], None
+
+
+def _inputs(obs: dict[str, Tensor], action: Tensor | None = None) -> Tensor:
+    """The vectors that an atom has [B, A, 3, V]: forces, the force before, the last move, and perhaps the action."""
+    parts = [obs["force"], obs["force_before"], 10 * obs["moved"]]
+    if action is not None:
+        parts.append(action.reshape(*obs["force"].shape))
+    return torch.stack(parts, dim=-1) * obs["mask"][..., None, None]
+
+
+class GraphActor(nn.Module):
+    """A displacement for every atom, none longer than 1, without net translation."""
+
+    def __init__(self, cfg: GraphNetConfig, generator: torch.Generator) -> None:
+        super().__init__()
+        self.body = BODIES[cfg.kind](cfg, 3, generator)
+        self.head = Linear(cfg.width, cfg.width, generator)
+        self.out = Linear(cfg.width, 1 if cfg.kind == "equivariant" else 3, generator, bias=False)
+
+    def forward(self, obs: dict[str, Tensor]) -> Tensor:
+        """[B, 3 A] in [-1, 1]."""
+        scalar, vector = self.body(obs, _inputs(obs))
+        gate = self.head(scalar)
+        raw = (
+            self.out(functional.silu(gate))
+            if vector is None
+            else self.out(vector * gate[:, :, None, :])[..., 0]
+        )
+        mask = obs["mask"][..., None]
+        raw = (raw - (raw * mask).sum(dim=1, keepdim=True) / mask.sum(dim=1, keepdim=True)) * mask
+        size = torch.sqrt((raw * raw).sum(dim=-1, keepdim=True) + 1e-12)
+        return (raw * torch.tanh(size) / size).flatten(1)
+
+
+class GraphCritic(nn.Module):
+    """Two graph critics; a value is the mean over atoms, so it does not grow with the cell."""
+
+    def __init__(self, cfg: GraphNetConfig, generator: torch.Generator) -> None:
+        super().__init__()
+        self.bodies = nn.ModuleList(BODIES[cfg.kind](cfg, 4, generator) for _ in range(2))
+        self.heads = nn.ModuleList(Linear(cfg.width, cfg.width, generator) for _ in range(2))
+        self.outs = nn.ModuleList(Linear(cfg.width, 1, generator) for _ in range(2))
+
+    def _value(self, which: int, obs: dict[str, Tensor], action: Tensor) -> Tensor:
+        scalar, _ = self.bodies[which](obs, _inputs(obs, action))
+        each = self.outs[which](functional.silu(self.heads[which](scalar)))[..., 0] * obs["mask"]
+        return each.sum(dim=1) / obs["mask"].sum(dim=1)
+
+    def first(self, obs: dict[str, Tensor], action: Tensor) -> Tensor:
+        """The first critic alone, [B]."""
+        return self._value(0, obs, action)
+
+    def forward(self, obs: dict[str, Tensor], action: Tensor) -> Tensor:
+        """[2, B]."""
+        return torch.stack([self._value(which, obs, action) for which in range(2)])
+
+
+BODIES: dict[str, Any] = {"equivariant": Equivariant, "cgcnn": Convolution}
+
+
+@networks.register("crystal/graph", config=GraphNetConfig)
+class GraphNetworks:
+    """Graph actor and twin graph critics for padded crystals."""
+
+    def __init__(
+        self, cfg: GraphNetConfig, observation_space: Any, action_space: Any, generator: torch.Generator
+    ) -> None:
+        if "neighbour" not in getattr(observation_space, "spaces", {}):
+            raise ConfigError("the networks 'crystal/graph' need the world 'crystal/displacements'")
+        self.cfg, self.generator = cfg, generator
+
+    def actor(self) -> nn.Module:
+        return GraphActor(self.cfg, self.generator)
+
+    def critic(self) -> nn.Module:
+        return GraphCritic(self.cfg, self.generator)

@@ -1,0 +1,89 @@
+"""The published agent's extras on the same TD3: demonstrations, greedy exploration, its own argument names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import ConfigError
+from ..core.experience import Array, Obs
+from ..core.registry import learners
+from ..core.seeding import Generators
+from ..learners.policy import TD3Policy
+from ..learners.td3 import TD3, TD3Config
+
+
+@dataclass(frozen=True)
+class CrystalTD3Config(TD3Config):
+    polyak: float | None = None  # the reference's name for 1 - tau; given, it wins
+    noise: tuple[
+        float, ...
+    ] = ()  # exploration from noise[0] to noise[1], linearly over expl_noise_over steps
+    noise_level: float = 1.0  # of one greedy exploration, in units of the largest move
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.polyak is not None and not 0 <= self.polyak < 1:
+            raise ConfigError(f"learner.polyak must be in [0, 1), got {self.polyak}")
+        if len(self.noise) not in (0, 2):
+            raise ConfigError("learner.noise takes two numbers: at the start and at the end")
+
+    def resolved(self) -> CrystalTD3Config:
+        """With the reference's names turned into TD3's."""
+        out = self if self.polyak is None else replace(self, tau=1 - self.polyak, polyak=None)
+        if out.noise:
+            start, end = out.noise
+            out = replace(out, expl_noise=start, expl_noise_floor=end, expl_noise_schedule="linear", noise=())
+        return out
+
+
+@learners.register("crystal/td3", config=CrystalTD3Config)
+class CrystalTD3(TD3):
+    """TD3 whose exploration follows demonstrations and shakes itself free where nothing moves any more."""
+
+    def __init__(
+        self,
+        cfg: CrystalTD3Config,
+        *,
+        networks: Any,
+        observation_space: Any,
+        action_space: Any,
+        rngs: Generators,
+    ) -> None:
+        super().__init__(
+            cfg.resolved(),
+            networks=networks,
+            observation_space=observation_space,
+            action_space=action_space,
+            rngs=rngs,
+        )
+        self.noise_level = cfg.noise_level
+
+    def policy(self, *, explore: bool, rows: int, rng: np.random.Generator) -> TD3Policy:
+        return CrystalPolicy(self, explore=explore, rows=rows, rng=rng)
+
+
+class CrystalPolicy(TD3Policy):
+    """The actor with noise; the demonstration where one is offered; strong noise where the crystal is stuck."""
+
+    def act(self, obs: Obs) -> Array:
+        action = super().act(obs)
+        if not self.explore:
+            return action
+        stuck = obs["stuck"][:, 0] > 0
+        if stuck.any():
+            noise = self.rng.standard_normal(action.shape, dtype=np.float32)
+            level = np.float32(self.learner.noise_level)  # type: ignore[attr-defined]
+            action[stuck] = (action + level * noise).clip(-1, 1)[stuck]
+        return self._shown(obs, action)
+
+    def random(self, obs: Obs) -> Array:
+        return self._shown(obs, super().random(obs))
+
+    @staticmethod
+    def _shown(obs: Obs, action: Array) -> Array:
+        offered = obs["offered"][:, 0] > 0
+        action[offered] = obs["demonstration"][offered]
+        return action

@@ -1,0 +1,275 @@
+"""The bond-spring quasi-Newton step: a fitted pair potential gives the curvature, secant pairs correct it.
+
+Everything is made of bond vectors and invariants, so turning, shifting or renumbering the crystal turns, shifts or
+renumbers the step. A policy may set six scalars per step; all zeros is the untrained prior.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.sparse import eye_array
+
+from ..core.errors import ConfigError
+from ..core.experience import Array
+from .bonds import Bonds, Frame, find_bonds, length_scale
+from .curvature import DENSE_LIMIT, EIGEN_LIMIT, Curvature
+from .pairs import Evidence, PairBasis, combine, fit, gather, pulls
+
+SCALARS = ("stiffness", "floor", "trust", "length", "history", "doubt")
+
+
+@dataclass(frozen=True)
+class SpringSettings:
+    """The constants of the untrained step."""
+
+    reach: float = 1.7  # bonds up to this many natural lengths
+    stiffness: float = 2.0  # eV/A^2 of a bond before any force was seen
+    decay: float = 4.0  # of the pair potential per natural length
+    certainty: float = 1.0  # of that prior against the forces
+    doubt: float = 0.1  # share of the forces that a pair potential is not expected to explain
+    forget: float = 0.5  # weight of a force call relative to the next one
+    floor: float = 1.5  # eV/A^2, the softest mode the step believes in
+    trust: float = 0.3  # A, how far an atom may move in the first step
+    trust_most: float = 0.5
+    trust_least: float = 0.02
+    shrink: float = 0.5  # of the last move, after a step that the model did not foresee
+    history: int = 20  # secant pairs kept
+    inner: int = 5  # solves per step that follow the bonds' anharmonicity; they cost no force call
+    stride: float = 0.5  # share of the trust radius that one of these solves may go
+    closest: float = 0.6  # natural lengths; a step that brings atoms nearer is shortened
+    scale_least: float = 0.95
+
+    def __post_init__(self) -> None:
+        for name in ("reach", "stiffness", "decay", "certainty", "doubt", "floor", "trust", "trust_least"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"the spring setting '{name}' must be above 0, got {getattr(self, name)}")
+        if self.history < 0 or self.inner < 1:
+            raise ConfigError("the spring settings need history >= 0 and inner >= 1")
+
+
+@dataclass(frozen=True)
+class Scalars:
+    """What a policy sets per step, as factors; the defaults are the prior."""
+
+    stiffness: float = 1.0
+    floor: float = 1.0
+    trust: float = 1.0
+    length: float = 1.0
+    history: float = 1.0
+    doubt: float = 1.0
+
+    @classmethod
+    def of(cls, action: Array) -> Scalars:
+        """From an action in [-1, 1]^6; zeros give the prior."""
+        a = np.clip(np.asarray(action, np.float64), -1.0, 1.0)
+        spread = np.exp(np.array([0.7, 1.2, 0.7, 0.4, 0.0, 1.6]) * a)
+        spread[4] = min(1.0, 1.0 + a[4])
+        return cls(*(float(value) for value in spread))
+
+
+@dataclass(frozen=True)
+class Point:
+    """A place where forces are known."""
+
+    at: Array  # [rows, 3]
+    forces: Array  # [rows, 3]
+    energy: float
+    bonds: Bonds
+    slope: Array  # [2, E] of the pair basis
+    bend: Array  # [2, E]
+    pulls: Array  # [2K, 3 rows], the forces of each basis function
+
+
+@dataclass
+class Memory:
+    """What the step remembers of one relaxation."""
+
+    points: list[Point] = field(default_factory=list)
+    evidence: list[Evidence] = field(default_factory=list)
+    pairs: list[tuple[Array, Array]] = field(default_factory=list)  # (moves, force drops), [3 rows] each
+    best: Point | None = None
+    trust: float = 0.0
+    scale: float = 0.0
+    predicted: float = 0.0  # energy drop the model promised
+    kept: float = 1.0  # promised drop that came true in the last step
+    rejected: int = 0
+    calls: int = 0
+    forces: list[float] = field(default_factory=list)  # the largest one of every call
+
+
+def largest(rows: Array) -> float:
+    """The length of the longest row."""
+    return float(np.sqrt((rows * rows).sum(axis=1).max()))
+
+
+class SpringStep:
+    """`observe` a force call, then `propose` where to go: alternate the two."""
+
+    def __init__(self, settings: SpringSettings | None = None, free: Array | None = None) -> None:
+        self.settings = settings or SpringSettings()
+        self.free = free  # [rows, 3] bool of the coordinates that may move; None: all
+        self.memory = Memory(trust=self.settings.trust)
+        self._basis = PairBasis(self.settings.decay, self.settings.reach)
+
+    def observe(self, frame: Frame, at: Array, forces: Array, energy: float) -> None:
+        """Take in one force call at coordinates `at` [rows, 3]."""
+        memory, settings = self.memory, self.settings
+        if memory.scale == 0:
+            memory.scale = length_scale(frame.atoms, settings.scale_least)
+        bonds = find_bonds(frame, memory.scale, settings.reach)
+        slope, bend = self._basis(bonds.distance, bonds.length)
+        point = Point(at.copy(), forces.copy(), energy, bonds, slope, bend, pulls(bonds, slope))
+        if memory.points:
+            last = memory.points[-1]
+            memory.pairs.append(((at - last.at).ravel(), (last.forces - forces).ravel()))
+            # Differences: what bonds cannot explain about the forces is mostly the same at both points.
+            memory.evidence.append(gather(point.pulls - last.pulls, (forces - last.forces).ravel()))
+        else:
+            memory.evidence.append(gather(point.pulls, forces.ravel()))
+        memory.points.append(point)
+        memory.calls += 1
+        memory.forces.append(largest(forces))
+        self._judge(point)
+        for kept in (memory.evidence, memory.pairs):
+            del kept[: max(0, len(kept) - settings.history)]
+        del memory.points[:-2]
+
+    def _judge(self, point: Point) -> None:
+        """Adapt the trust radius and decide whether to go on from this point or from the best one."""
+        memory, settings, best = self.memory, self.settings, self.memory.best
+        if best is None:
+            memory.best = point
+            return
+        rise, moved = point.energy - best.energy, largest(point.at - best.at)
+        memory.kept = float(np.clip(-rise / max(memory.predicted, 1e-12), -5.0, 5.0))
+        if memory.kept < 0.25:
+            memory.trust = max(settings.trust_least, settings.shrink * moved)
+        elif memory.kept > 0.75 and moved > 0.8 * memory.trust:
+            memory.trust = min(settings.trust_most, 2 * memory.trust)
+        calmer = largest(point.forces) < 0.5 * largest(best.forces)
+        accepted = rise < 1e-4 * len(point.at) or calmer
+        memory.rejected = 0 if accepted else memory.rejected + 1
+        if accepted:
+            memory.best = point
+
+    def propose(self, scalars: Scalars = Scalars()) -> Array:  # noqa: B008 - frozen
+        """The displacement [rows, 3] from the last observed coordinates.
+
+        The first step is always the prior's: one force call cannot tell crystals apart, and it is often enough.
+        """
+        base, memory, settings = self.memory.best, self.memory, self.settings
+        if base is None:
+            raise RuntimeError("propose() needs an observe() first")
+        scalars = scalars if memory.calls > 1 else Scalars()
+        coefficients = fit(
+            memory.evidence,
+            settings.stiffness,
+            settings.certainty,
+            settings.doubt * scalars.doubt,
+            settings.forget,
+        )
+        coefficients = coefficients * scalars.stiffness
+        free = np.ones(base.at.size, bool) if self.free is None else self.free.ravel()
+        curvature = self._curvature(base, coefficients, free, scalars)
+        trust = min(memory.trust * scalars.trust, settings.trust_most)
+        step = self._solve(base, curvature, coefficients, free, trust) * scalars.length
+        step *= min(1.0, trust / max(largest(step), 1e-30))
+        step = self._spaced(base.bonds, step)
+        moved = step.ravel()[free]
+        memory.predicted = float(moved @ base.forces.ravel()[free] - 0.5 * moved @ (curvature @ moved))
+        return base.at - memory.points[-1].at + step
+
+    def _curvature(self, base: Point, coefficients: Array, free: Array, scalars: Scalars) -> Curvature:
+        """The fitted bonds' second derivatives at `base`, corrected by the secant pairs, for what may move."""
+        bonds, floor = base.bonds, self.settings.floor * scalars.floor
+        along = combine(coefficients, bonds, base.bend)
+        across = combine(coefficients, bonds, base.slope) / bonds.distance
+        dense = base.at.size <= DENSE_LIMIT
+
+        def movable(matrix: Array) -> Array:
+            return matrix if free.all() else matrix[free][:, free]
+
+        def safe() -> Array:
+            springs = bonds.hessian(np.maximum(along, 0.0), np.maximum(across, 0.0), dense)
+            size = base.at.size
+            return movable(springs + floor * (np.eye(size) if dense else eye_array(size, format="csr")))
+
+        pairs = [(move[free], drop[free]) for move, drop in self.memory.pairs]
+        return Curvature(movable(bonds.hessian(along, across, dense)), safe, pairs, scalars.history, floor)
+
+    def _solve(
+        self, base: Point, curvature: Curvature, coefficients: Array, free: Array, trust: float
+    ) -> Array:
+        """Where the model's force vanishes, if that is within `trust`; else the best shifted Newton step."""
+        solve, left = curvature.solver(), base.forces.ravel()[free]
+        step, smallest = np.zeros_like(base.at), np.inf
+        for _ in range(self.settings.inner):
+            move = self._centred(solve(left), free, base)
+            if largest(move) > self.settings.stride * trust:
+                move = self._limited(base, curvature, left, free, self.settings.stride * trust)
+            trial = step + move
+            if largest(trial) > trust:
+                return trial * (trust / largest(trial))
+            rest = self._force_after(base, curvature, coefficients, trial, free)
+            size = float(np.linalg.norm(rest))
+            if size > smallest:
+                break
+            step, left, smallest = trial, rest, size
+            if size < 1e-3 * np.linalg.norm(base.forces):
+                break
+        return step
+
+    def _force_after(
+        self, base: Point, curvature: Curvature, coefficients: Array, step: Array, free: Array
+    ) -> Array:
+        """The model's force after `step`: quadratic, plus what the bonds' anharmonicity adds."""
+        bonds = base.bonds
+        vector, unit = bonds.stretched(step), bonds.unit
+        distance, change = np.sqrt((vector * vector).sum(axis=1)), vector - bonds.vector
+        after = combine(coefficients, bonds, self._basis(distance, bonds.length)[0])
+        before = combine(coefficients, bonds, base.slope)
+        across = before / bonds.distance
+        along = ((combine(coefficients, bonds, base.bend) - across) * (change * unit).sum(axis=1))[
+            :, None
+        ] * unit
+        linear = before[:, None] * unit + along + across[:, None] * change
+        beyond = bonds.pull((after / distance)[:, None] * vector - linear)
+        return (base.forces + beyond).ravel()[free] - curvature @ step.ravel()[free]
+
+    def _limited(self, base: Point, curvature: Curvature, force: Array, free: Array, trust: float) -> Array:
+        """The step with every mode stiffened by the smallest shift that keeps it within `trust`."""
+        if not curvature.dense:
+            step = self._centred(curvature.solver()(force), free, base)
+            return step * (trust / largest(step))
+        low, high = 1e-3 * self.settings.floor, 2 * largest(self._centred(force, free, base)) / trust
+        step = self._centred(curvature.solver(high)(force), free, base)
+        for _ in range(12 if force.size <= EIGEN_LIMIT else 6):
+            shift = np.sqrt(low * high)
+            trial = self._centred(curvature.solver(shift)(force), free, base)
+            if largest(trial) > trust:
+                low = shift
+            else:
+                high, step = shift, trial
+        return step
+
+    def _centred(self, step: Array, free: Array, base: Point) -> Array:
+        """As rows of 3, without net translation when nothing is held in place."""
+        full = np.zeros(base.at.size)
+        full[free] = step
+        full = full.reshape(-1, 3)
+        if free.all():
+            atoms = len(base.bonds.frame.atoms)
+            full[:atoms] -= full[:atoms].mean(axis=0)
+        return full
+
+    def _spaced(self, bonds: Bonds, step: Array) -> Array:
+        """The step, halved until it brings no two atoms closer than allowed."""
+        nearest = np.minimum(self.settings.closest * bonds.length, 0.95 * bonds.distance)
+        for _ in range(6):
+            vector = bonds.stretched(step)
+            if ((vector * vector).sum(axis=1) >= nearest**2).all():
+                return step
+            step = 0.5 * step
+        return step

@@ -1,0 +1,176 @@
+"""Structures: files, CSVs of CIF text and built-in crystals; and the ways to disturb them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from ase import Atoms
+from ase.build import bulk
+from ase.data import atomic_numbers
+from ase.formula import Formula
+from ase.io import read
+
+from ..core.errors import ConfigError, UserError
+from ..core.experience import Array
+from .bonds import neighbours
+
+ORDERED = {  # prototype -> (fractional places, element of each place)
+    "B2": ([[0, 0, 0], [0.5, 0.5, 0.5]], (0, 1)),
+    "L12": ([[0.5, 0.5, 0], [0.5, 0, 0.5], [0, 0.5, 0.5], [0, 0, 0]], (0, 0, 0, 1)),
+    "L10": ([[0, 0, 0], [0.5, 0.5, 0], [0.5, 0, 0.5], [0, 0.5, 0.5]], (0, 0, 1, 1)),
+}
+
+
+def load(source: str | Path) -> list[Atoms]:
+    """Structures from a file (CIF, POSCAR, extxyz, ... or CSV of CIF text) or a built-in crystal such as 'Cu*2x2x2'."""
+    path = Path(source)
+    if path.suffix == ".csv":
+        return _from_csv(path)
+    if path.exists() or path.suffix or "/" in str(source):
+        return _from_file(path)
+    return [builtin(str(source))]
+
+
+def _from_file(path: Path) -> list[Atoms]:
+    if not path.is_file():
+        raise UserError(f"no structure file {path}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = read(path, index=":")
+    except Exception as error:  # ASE's many readers fail in as many ways
+        raise UserError(f"{path}: cannot be read as a structure ({type(error).__name__}: {error})") from None
+    return [checked(atoms, str(path)) for atoms in found]
+
+
+def _from_csv(path: Path) -> list[Atoms]:
+    if not path.is_file():
+        raise UserError(f"no structure file {path}")
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    if not rows or "structure" not in rows[0]:
+        raise UserError(f"{path}: a CSV of structures needs a column 'structure' with CIF text")
+    found = []
+    for number, row in enumerate(rows):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                atoms = read(io.StringIO(row["structure"]), format="cif")
+        except Exception as error:  # as above
+            raise UserError(f"{path}, row {number}: not a CIF text ({error})") from None
+        found.append(checked(atoms, f"{path}, row {number}"))
+    return found
+
+
+def checked(atoms: Atoms, where: str) -> Atoms:
+    """The structure, or an error that says what is wrong with it."""
+    if len(atoms) == 0:
+        raise UserError(f"{where}: holds no atoms")
+    if not np.isfinite(atoms.positions).all() or not np.isfinite(atoms.cell.array).all():
+        raise UserError(f"{where}: a position or the cell is not finite")
+    if atoms.pbc.any() and atoms.cell.rank == 3 and atoms.cell.volume < 1e-6:
+        raise UserError(f"{where}: periodic, but its cell has no volume")
+    if (short := nearest_pair(atoms)) < 0.3:
+        raise UserError(f"{where}: two atoms overlap ({short:.2f} A apart)")
+    return atoms
+
+
+def nearest_pair(atoms: Atoms, within: float = 3.0) -> float:
+    """The shortest distance between two atoms (images too), or infinity beyond `within`."""
+    (distance,) = neighbours("d", atoms, within)
+    return float(distance.min()) if len(distance) else float("inf")
+
+
+def builtin(text: str) -> Atoms:
+    """'Cu', 'Cu*2x2x2' (cubic cells), 'NiAl:B2', 'Ni3Al:L12*2x2x2', 'CuAu:L10', 'NaCl:rocksalt'."""
+    match = re.fullmatch(r"([A-Z][A-Za-z0-9]*)(?::([A-Za-z0-9]+))?(?:\*(\d+)x(\d+)x(\d+))?", text)
+    if not match:
+        raise UserError(
+            f"'{text}' is neither a file nor a crystal such as Cu, Cu*2x2x2, NiAl:B2 or NaCl:rocksalt"
+        )
+    name, prototype, *times = match.groups()
+    try:
+        elements = list(Formula(name).count())
+        if not all(e in atomic_numbers for e in elements):
+            raise ValueError(f"unknown element in '{name}'")
+        atoms = _ordered(elements, prototype) if prototype in ORDERED else _plain(name, prototype)
+    except (ValueError, RuntimeError, KeyError) as error:
+        raise UserError(f"cannot build the crystal '{text}': {error}") from None
+    return atoms.repeat(tuple(int(n) for n in times)) if times[0] else atoms
+
+
+def _plain(name: str, prototype: str | None) -> Atoms:
+    if prototype in ("rocksalt", "zincblende", "cesiumchloride"):
+        from ase.data import covalent_radii
+
+        both = sum(covalent_radii[atomic_numbers[e]] for e in Formula(name).count())
+        edge = (
+            both
+            * {"rocksalt": 2.1, "zincblende": 4 / np.sqrt(3), "cesiumchloride": 2.4 / np.sqrt(3)}[prototype]
+        )
+        return bulk(name, prototype, a=edge, cubic=True)
+    return bulk(name, prototype, cubic=True) if prototype != "hcp" else bulk(name, "hcp")
+
+
+def _ordered(elements: list[str], prototype: str) -> Atoms:
+    """An ordered alloy, its edge from the elements' own densities (Vegard)."""
+    places, which = ORDERED[prototype]
+    if len(elements) != 2:
+        raise ValueError(f"{prototype} needs two elements")
+    symbols = [elements[k] for k in which]
+    volume = sum(bulk(symbol).cell.volume / len(bulk(symbol)) for symbol in symbols)
+    return Atoms(symbols, scaled_positions=places, cell=[volume ** (1 / 3)] * 3, pbc=True)
+
+
+@dataclass(frozen=True)
+class Distortion:
+    """How a structure is disturbed at the start of an episode; zeros do nothing."""
+
+    trans_coef: float = 0.0  # A, uniform in [0, trans_coef) for each coordinate (the reference's)
+    rattle: float = 0.0  # A, standard deviation of a Gaussian displacement
+    strain: float = 0.0  # largest strain, uniform in [-strain, strain] for each of the six components
+    vacancies: int = 0  # atoms taken out
+    shuffle: bool = False  # a random ordering of the elements over the places
+    r0: float = 1.5  # A, displacements are scaled back until no two atoms are closer
+
+    def __post_init__(self) -> None:
+        for name in ("trans_coef", "rattle", "strain", "vacancies", "r0"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"env_args.{name} must not be negative, got {getattr(self, name)}")
+
+    def __call__(self, atoms: Atoms, rng: np.random.Generator) -> Atoms:
+        """A disturbed copy."""
+        out = atoms.copy()
+        if self.shuffle:
+            out.numbers = rng.permutation(out.numbers)
+        if self.vacancies:
+            keep = np.ones(len(out), bool)
+            keep[rng.choice(len(out), min(self.vacancies, len(out) - 1), replace=False)] = False
+            out = out[keep]
+        if self.strain:
+            strain = rng.uniform(-self.strain, self.strain, (3, 3))
+            out.set_cell(out.cell @ (np.eye(3) + 0.5 * (strain + strain.T)), scale_atoms=True)
+        shift = self.trans_coef * rng.random(out.positions.shape)
+        shift += self.rattle * rng.standard_normal(out.positions.shape)
+        return moved_apart(out, shift, self.r0)
+
+
+def moved_apart(atoms: Atoms, shift: Array, r0: float) -> Atoms:
+    """The atoms after the largest share of `shift` that leaves no pair closer than `r0` (20 bisections)."""
+    out = atoms.copy()
+    out.positions += shift
+    if nearest_pair(out) >= r0:
+        return out
+    low, high = 0.0, 1.0
+    for _ in range(20):
+        share = 0.5 * (low + high)
+        out.positions = atoms.positions + share * shift
+        low, high = (share, high) if nearest_pair(out) >= r0 else (low, share)
+    out.positions = atoms.positions + low * shift
+    return out

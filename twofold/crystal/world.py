@@ -1,0 +1,122 @@
+"""Relaxation as a world whose action sets the six scalars of the spring step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from ase import Atoms
+
+from ..core.errors import ConfigError
+from ..core.experience import Array
+from ..core.registry import worlds
+from ..core.world import Where, make_rows
+from .bonds import Frame
+from .calculators import Counted
+from .features import NAMES, features
+from .library import StructureSet, make_sets
+from .rewards import RewardName, reward
+from .spring import SCALARS, Scalars, SpringStep, largest
+
+COPPER = {"copper": {"rattle": [0.05, 0.1], "relax_cell": True}}
+
+
+@dataclass(frozen=True)
+class RelaxConfig:
+    sets: dict[str, Any] = field(
+        default_factory=dict
+    )  # name -> settings of a StructureSet; empty: rattled copper
+    eval_sets: dict[str, Any] = field(
+        default_factory=dict
+    )  # for evaluation; empty: the training sets, other seeds
+    eps: float = 0.01  # eV/A, an episode ends when the largest force is at most this
+    max_steps: int = 60  # then it is cut short
+    reward_func: RewardName = "scale_free"
+    r_weights: tuple[float, float, float] = (1.0, 0.0, 0.5)  # of force, log_force and step in `hybrid`
+    call_cost: float = 0.1  # of one force call in `scale_free`
+
+    def __post_init__(self) -> None:
+        if self.eps <= 0 or self.max_steps < 1:
+            raise ConfigError(
+                f"env_args needs eps > 0 and max_steps >= 1, got {self.eps} and {self.max_steps}"
+            )
+
+    def chosen(self, purpose: str) -> list[StructureSet]:
+        """The sets that episodes of this purpose are drawn from."""
+        sets = self.sets if purpose == "train" or not self.eval_sets else self.eval_sets
+        return make_sets(sets or COPPER)
+
+
+class Relaxation:
+    """One structure being relaxed: atoms, counted calculator, last forces."""
+
+    def __init__(self, sets: list[StructureSet], eps: float, seed: int | None) -> None:
+        rng = np.random.default_rng(seed)
+        weights = np.array([s.weight for s in sets])
+        self.atoms: Atoms = Atoms()
+        for _ in range(100):  # a start that is already at rest has nothing to teach
+            chosen = sets[int(rng.choice(len(sets), p=weights / weights.sum()))]
+            self.atoms, calculator = chosen.draw(eps, rng)
+            self.calculator = Counted(calculator)
+            self.evaluate()
+            if self.force > eps:
+                break
+
+    def evaluate(self) -> None:
+        """One force call where the atoms are."""
+        self.calculator.calculate(
+            self.atoms, ("energy", "forces")
+        )  # ASE's own way compares all arrays, twice
+        self.forces = np.array(self.calculator.results["forces"])
+        self.energy = float(self.calculator.results["energy"])
+        self.force = largest(self.forces)
+
+    @property
+    def calls(self) -> int:
+        return self.calculator.calls
+
+    def metrics(self, eps: float) -> dict[str, float]:
+        return {"calls": self.calls, "relaxed": float(self.force <= eps), "final_force": self.force}
+
+
+class SpringEnv(gym.Env[Array, Array]):
+    """One crystal per episode; the policy sets the scalars of every step."""
+
+    def __init__(self, cfg: RelaxConfig, purpose: str) -> None:
+        self.cfg, self.sets = cfg, cfg.chosen(purpose)
+        self.observation_space = gym.spaces.Box(-3.0, 3.0, (len(NAMES),), np.float32)
+        self.action_space = gym.spaces.Box(-1.0, 1.0, (len(SCALARS),), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Array, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.now = Relaxation(self.sets, self.cfg.eps, seed)
+        self.spring, self.steps = SpringStep(), 0
+        return self._observe(), {}
+
+    def _observe(self) -> Array:
+        now = self.now
+        self.spring.observe(Frame(now.atoms), now.atoms.positions, now.forces, now.energy)
+        return features(self.spring, self.cfg.eps)
+
+    def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+        now, cfg, before = self.now, self.cfg, self.now.force
+        now.atoms.positions = now.atoms.positions + self.spring.propose(Scalars.of(action))
+        now.evaluate()
+        self.steps += 1
+        done = now.force <= cfg.eps
+        cut = not done and self.steps >= cfg.max_steps
+        gained = reward(cfg.reward_func, before, now.force, done, cfg.r_weights, cfg.call_cost)
+        # Fewer calls is what counts, whatever reward trains; logarithms weigh easy and hard crystals alike.
+        info = (
+            {"episode": now.metrics(cfg.eps) | {"return": -float(np.log2(now.calls))}} if done or cut else {}
+        )
+        return self._observe(), gained, done, cut, info
+
+
+@worlds.register("crystal/spring", config=RelaxConfig)
+def spring_world(cfg: RelaxConfig, *, rows: int, purpose: str, where: Where | None = None) -> Any:
+    """Relax crystals: the action sets stiffness, floor, trust, length, history and doubt of each spring step."""
+    return make_rows(partial(SpringEnv, cfg, purpose), rows, where=where)
