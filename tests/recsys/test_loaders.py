@@ -1,4 +1,5 @@
 import csv
+import sys
 
 import numpy as np
 import pytest
@@ -40,14 +41,22 @@ def test_feature_tables_beside_the_file_are_read(tmp_path):
     assert features.describe(0) == ["price"]
 
 
-def test_parquet_asks_for_its_package(tmp_path):
-    try:
-        import pyarrow  # noqa: F401
-    except ModuleNotFoundError:
-        with pytest.raises(MissingPackage, match="pyarrow"):
-            load("ratings", write(tmp_path / "my.parquet", "PAR1"))
-    else:
-        pytest.skip("pyarrow is installed here")
+def test_parquet_is_read_like_a_csv(tmp_path):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    columns = {"user": ["a", "a", "b"], "item": ["x", "y", "x"], "rating": [5.0, 3.0, 4.0]}
+    parquet.write_table(pa.table(columns), tmp_path / "my.parquet")
+    rows = "\n".join(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))
+    text = load("ratings", write(tmp_path / "my.csv", f"user,item,rating\n{rows}\n"))
+    binary = load("ratings", tmp_path / "my.parquet")
+    for name in ("users", "items", "ratings"):
+        np.testing.assert_array_equal(getattr(binary.train, name), getattr(text.train, name))
+
+
+def test_parquet_asks_for_its_package(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(MissingPackage, match="pyarrow"):
+        load("ratings", write(tmp_path / "my.parquet", "PAR1"))
 
 
 def test_yahoo_test_pairs_share_the_ids_of_the_train_file(tmp_path):
