@@ -48,7 +48,7 @@ def test_parquet_is_read_like_a_csv(tmp_path):
     rows = "\n".join(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))
     text = load("ratings", write(tmp_path / "my.csv", f"user,item,rating\n{rows}\n"))
     binary = load("ratings", tmp_path / "my.parquet")
-    for name in ("users", "items", "ratings"):
+    for name in ("users", "items", "values"):
         np.testing.assert_array_equal(getattr(binary.train, name), getattr(text.train, name))
 
 
