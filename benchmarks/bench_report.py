@@ -18,9 +18,9 @@ learning steps after the warm-up and runs for at least {steps:,} steps and {seco
 own; libraries take turns within a round, and ratios are medians over rounds of ours / theirs in the same round (lowest
 to highest in brackets). "1 thread" is one CPU for everything, JAX included. A run is disturbed when other processes
 used more than 0.2 of a core; such runs were repeated while the allowance lasted. "By processor time" compares steps for
-each second of processor time, which busy neighbours hardly change and a second thread does not improve. These are short
-runs with a replay nearly empty: throughput only. Tianshou looks through its whole replay for NaN at every step, so a
-long run of it is slower than here; our checkpoints, one a minute, do not fall into the timed window."""
+each second of processor time, which busy neighbours hardly change. These are short runs with a replay nearly empty:
+throughput only. Tianshou looks through its whole replay for NaN at every step, so a long run of it is slower than here;
+our checkpoints, one a minute, do not fall into the timed window."""
 
 
 def write(record: dict[str, Any], folder: Path) -> None:
@@ -46,10 +46,7 @@ def text_of(record: dict[str, Any]) -> str:
         sections += [
             f"## Steps per second, {threads} thread(s)",
             f"{found['quiet_rounds']} of {found['rounds']} rounds were undisturbed.",
-            table(
-                ["", "steps/s", "ours / it", "by processor time"],
-                [_system(*item) for item in found["systems"].items()],
-            ),
+            _systems(found["systems"], by_cpu_time=threads == "1"),
         ]
     sections += ["## Updates per second", *_updates(record["updates"]), "## Method", METHOD.format(**window)]
     if record["waiting"]:
@@ -81,9 +78,16 @@ def _target(row: dict[str, Any]) -> list[str]:
     return [row["what"], f"{row['measured']:.3g}", f"{row['relation']} {row['target']:g}", aim, met]
 
 
-def _system(name: str, found: dict[str, Any]) -> list[str]:
-    ratios = [_spread(found[key], ".2f") for key in ("ours_over_it", "by_cpu_time")]
-    return [name, _spread(found, ".1f"), *ratios]
+def _systems(systems: dict[str, Any], *, by_cpu_time: bool) -> str:
+    """Speeds and ratios; threads that wait by spinning use processor time, so with two it says nothing."""
+    head, keys = ["", "steps/s", "ours / it"], ["ours_over_it"]
+    if by_cpu_time:
+        head, keys = [*head, "by processor time"], [*keys, "by_cpu_time"]
+    rows = [
+        [name, _spread(found, ".1f"), *(_spread(found[key], ".2f") for key in keys)]
+        for name, found in systems.items()
+    ]
+    return table(head, rows)
 
 
 def _spread(found: dict[str, Any], form: str) -> str:

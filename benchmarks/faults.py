@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import signal
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "faults")]
 
 import numpy as np
 
@@ -32,14 +29,22 @@ from twofold.core.run import Run, cpu_name, versions
 from twofold.core.trainer import Trainer
 from twofold.core.workers import WorkerRows
 
-RESULTS = ROOT / "benchmarks" / "results"
+RESULTS = Path(__file__).resolve().parent / "results"
 SAVE_SECONDS = 60
 
 
 def seconds(work: Callable[[], Any]) -> float:
+    """Wall time."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
+
+
+def processor(work: Callable[[], Any]) -> float:
+    """Processor time: what a busy machine does not change much."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
 
 
 def halfcheetah(folder: Path, capacity: int) -> Trainer:
@@ -51,7 +56,7 @@ def halfcheetah(folder: Path, capacity: int) -> Trainer:
 
 
 def cost_of_checks(folder: Path, rounds: int = 600) -> dict[str, float]:
-    """Microseconds of a step and an update, and of the checks in them, interleaved; medians."""
+    """Processor time of a step and an update, and of the checks in them, taken in turns; medians."""
     trainer = halfcheetah(folder, 10_000)
     trainer.collector.warmup = 0
     trainer.collector.start()
@@ -61,10 +66,10 @@ def cost_of_checks(folder: Path, rounds: int = 600) -> dict[str, float]:
     for _ in range(rounds):
         obs, reward, action = trainer.collector.obs, np.ones(1), np.ones((1, 6), np.float32)
         batch = trainer.replay.sample(256)
-        found["step"].append(seconds(trainer.collector.step))
-        found["update"].append(seconds(partial(trainer.learner.update, batch)))
-        found["step checks"].append(seconds(partial(check_step, action, reward, obs)))
-        found["update checks"].append(seconds(trainer.learner.first_bad))
+        found["step"].append(processor(trainer.collector.step))
+        found["update"].append(processor(partial(trainer.learner.update, batch)))
+        found["step checks"].append(processor(partial(check_step, action, reward, obs)))
+        found["update checks"].append(processor(trainer.learner.first_bad))
     trainer.run.close()
     medians = {name: statistics.median(values) * 1e6 for name, values in found.items()}
     # A step and an update already hold their checks, so the sum is the whole of a training step.
@@ -85,13 +90,13 @@ def cost_of_saving(folder: Path, steps_per_second: float, rounds: int = 6) -> di
     trainer.run.lock()
     trainer.collector.step()
     fill(trainer, 1_000_000)
-    first = [save_next(trainer, 1) for _ in range(2)]
+    first = [save_next(trainer, 1)[0] for _ in range(2)]
     new = int(steps_per_second * SAVE_SECONDS)
-    usual = [save_next(trainer, new) for _ in range(rounds)]
+    usual, work = zip(*[save_next(trainer, new) for _ in range(rounds)], strict=True)
     held = trainer.run.checkpoints.bytes_held()
     again = halfcheetah(folder, 1_000_000)
     load = seconds(lambda: again._resume())
-    after = save_next(again, new)
+    after = save_next(again, new)[0]
     for made in (trainer, again):
         made.run.close()
     return {
@@ -101,6 +106,7 @@ def cost_of_saving(folder: Path, steps_per_second: float, rounds: int = 6) -> di
         "first two saves, s": max(first),
         "save every 60 s, s (median)": statistics.median(usual),
         "save every 60 s, s (largest)": max(usual),
+        "save every 60 s, s of processor time (median)": statistics.median(work),
         "share of training time, %": 100 * statistics.median(usual) / SAVE_SECONDS,
         "verify, load and replay the episode, s": load,
         "first save after a restart, s": after,
@@ -115,16 +121,20 @@ def fill(trainer: Trainer, items: int) -> None:
     trainer.replay.added = items
 
 
-def save_next(trainer: Trainer, new: int) -> float:
+def save_next(trainer: Trainer, new: int) -> tuple[float, float]:
+    """(wall, processor) seconds of a checkpoint after `new` more transitions."""
     trainer.replay.added += new
     trainer.collector.steps += new
-    return seconds(trainer.save)
+    start = time.process_time()
+    wall = seconds(trainer.save)
+    return wall, time.process_time() - start
 
 
 def cost_of_a_lost_worker(trials: int = 5) -> dict[str, float]:
     """From the death of a worker to the next step that all rows made."""
     world = WorkerRows(partial(make_env, GymConfig("HalfCheetah-v5"), "train"), 2, 2)
     everyone, action, found = np.ones(2, bool), np.zeros((2, 6), np.float32), []
+    used = []
     world.reset(seed=[1, 2], options={"reset_mask": everyone})
     for trial in range(trials):
         world.step(action)
@@ -137,16 +147,24 @@ def cost_of_a_lost_worker(trials: int = 5) -> dict[str, float]:
             world.reset(seed=[trial, trial], options={"reset_mask": truncated})
             world.step(action)
 
+        before = _children_seconds()
         found.append(seconds(go_on))
+        used.append(_children_seconds() - before)  # of the workers that have ended: the one before
     world.close()
     return {
         "worker killed until all rows step again, s (median)": statistics.median(found),
         "largest": max(found),
+        "processor time of a worker, start included, s (median)": statistics.median(used[1:]),
     }
 
 
+def _children_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 def cost_of_refusing(folder: Path) -> dict[str, float]:
-    """A second process on a run directory, and a checkpoint with one flipped bit."""
+    """A second process on a run directory."""
     resolved = config.load("td3", "pendulum")
     first = Run.create(folder, resolved, "benchmark")
     first.lock()
@@ -201,7 +219,7 @@ def main() -> None:
         checks = cost_of_checks(scratch / "checks")
         saving = cost_of_saving(scratch / "saving", checks["steps per second"])
         found = {
-            "Checks for NaN and infinity (HalfCheetah-v5, 256-256, batch 256; microseconds)": checks,
+            "Checks for NaN and infinity (HalfCheetah-v5, 256-256, batch 256; microseconds of processor time)": checks,
             "Saving a run of a million transitions every 60 s": saving,
             "Reading it back": verify_alone(scratch / "saving"),
             "A killed environment worker": cost_of_a_lost_worker(),

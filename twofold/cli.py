@@ -40,6 +40,20 @@ DOMAIN_COMMANDS: dict[str, tuple[str, str]] = {
         "twofold.crystal.commands:relax_compare",
         "optimisers by force calls, with a page to look at",
     ),
+    "fit": (
+        "twofold.recsys.commands:fit",
+        "learn simulated users from ratings   twofold fit --env-config=coat",
+    ),
+    "recommend": (
+        "twofold.recsys.commands:recommend",
+        "ask a trained recommender    twofold recommend --run RUN --user 17",
+    ),
+    "standings": (
+        "twofold.recsys.commands:standings",
+        "recommenders beside all baselines    twofold standings --runs RUN ...",
+    ),
+    "ope": ("twofold.recsys.commands:ope", "off-policy value of a recommender    twofold ope --run RUN"),
+    "partners": ("twofold.team.commands:partners", "make, split, show  populations of fixed partners"),
 }
 
 HELP = {
@@ -52,9 +66,12 @@ Train a policy; stop it with Ctrl-C and give the same command with --run (or `tw
   --runs=DIR         where new run directories are made                                       default runs
   --from=RUN         the settings of another run (a seed or other settings may be added)
   --import=FILE.py   your own worlds, networks or learners
+  --observer=sacred:DIR | sacred:mongodb://...   record the run with Sacred, too
+  --multi_algs --config=4iql3qmix1iql_omg --train_alg=iql_omg --partners=SET   a mixed team, one member learns
 
 examples:
   twofold train --config=td3 --env-config=halfcheetah --seed=1
+  twofold train --config=qmix --env-config=skirmish with env_args.map_name=8m t_max=500000
   twofold train --config=td3 --env-config=hopper trainer.steps=300_000 trainer.rows=4 trainer.workers=2
   twofold train --config=ddpg --env-config=pendulum with learner.gamma=0.98
   twofold train --from=runs/pendulum/td3_seed0_20260101-120000 --seed=4""",
@@ -64,7 +81,9 @@ Go on with a stopped run to its end, bit for bit as if it had not been stopped."
     "eval": """usage: twofold eval RUN_OR_POLICY | --zoo=NAME [--episodes=N] [--seed=N] [--import=FILE.py]
 
 Score a policy on fresh seeds: mean, standard deviation and 95 % interval.
-example: twofold eval runs/pendulum/td3_seed0 --episodes=100""",
+With --partners=SET a team policy plays with every partner of the set: table, heat map, adaptation curves.
+examples: twofold eval runs/pendulum/td3_seed0 --episodes=100
+          twofold eval runs/partnered/iql_omg_seed0 --partners=sets/lbf --out=cross_play""",
     "play": """usage: twofold play RUN_OR_POLICY | --zoo=NAME [--out=FILE.mp4] [--human] [--seed=N] [--import=FILE.py]
 
 Write a video of one episode, or open a window with --human.
@@ -197,14 +216,15 @@ def _dispatch(command: str, argv: list[str]) -> int:
 
 def _train(argv: list[str]) -> int:
     from twofold import api
-    from twofold.core.config import Layer, resolve
+    from twofold.core.config import Layer, layers_for, resolve
     from twofold.core.errors import UserError
     from twofold.core.imports import import_user_code
     from twofold.core.run import Run
 
-    typed = parse(argv, ("config", "env-config", "run", "runs", "from", "import"))
+    typed = parse(argv, ("config", "env-config", "run", "runs", "from", "import", *_TEAM_OPTIONS))
     if typed.places:
         raise UserError(f"'{typed.places[0]}' is not a setting: write key=value, or --key=value")
+    _translate(typed)
     options, imports = typed.options, typed.options.get("import", ())
     if "from" in options:
         import_user_code(imports)
@@ -217,10 +237,11 @@ def _train(argv: list[str]) -> int:
         )
         run = Run.create(Path(folder), resolved, _command(argv))
         return _finish(lambda: api.go(run, imports, _progress(), _announce))
-    return _finish(
-        lambda: api.train(
-            options.get("config", "td3"),
-            options.get("env-config", "pendulum"),
+    names = options.get("config", "td3"), options.get("env-config", "pendulum")
+
+    def work() -> Any:
+        return api.train(
+            *names,
             run=options.get("run"),
             runs=options.get("runs", "runs"),
             imports=imports,
@@ -228,7 +249,30 @@ def _train(argv: list[str]) -> int:
             on_folder=_announce,
             **typed.settings,
         )
-    )
+
+    if "observer" not in options:
+        return _finish(work)
+    from twofold.team.observers import observed
+
+    values = resolve(layers_for(*names, typed.settings)).values
+    return _finish(lambda: observed(options["observer"], values, work))
+
+
+_TEAM_OPTIONS = ("multi-algs", "train-alg", "partners", "observer")
+
+
+def _translate(typed: Arguments) -> None:
+    """PyMARL's command line for the team's algorithms."""
+    from twofold.core.config import find_config, read_yaml
+
+    config = typed.options.get("config", "td3")
+    if "multi-algs" not in typed.options:
+        name = str(read_yaml(find_config("algs", config)).get("learner", {}).get("name", ""))
+        if not name.startswith("team/"):
+            return
+    from twofold.team.pymarl import translate
+
+    typed.options, typed.settings = translate(typed.options, typed.settings)
 
 
 def _resume(argv: list[str]) -> int:
@@ -301,6 +345,10 @@ def _policy(typed: Arguments) -> Any:
 def _eval(argv: list[str]) -> int:
     from twofold import api
 
+    if any(word.split("=")[0] == "--partners" for word in argv):
+        from twofold.team.commands import eval_partners
+
+        return eval_partners(argv)
     typed = parse(argv, ("episodes", "seed", "zoo", "import"))
     policy = _policy(typed)
     scores = api.score(policy, _int(typed, "episodes", 100), _int(typed, "seed", 3_000_000))

@@ -15,7 +15,6 @@ from harness import Driver, command
 
 from twofold.core.digest import digest
 
-
 MEMORY = Path("/dev/shm")
 
 

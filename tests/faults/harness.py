@@ -44,7 +44,7 @@ class Child:
     log: Path
     progress: Path
 
-    def wait(self, seconds: float = 120) -> int:
+    def wait(self, seconds: float = 600) -> int:
         """The exit code; negative if a signal ended it."""
         code = self.driver.ask({"wait": self.pid, "seconds": seconds})
         if code is None:
@@ -59,7 +59,7 @@ class Child:
         text = self.progress.read_bytes() if self.progress.exists() else b""
         return int(text or 0)
 
-    def wait_for_step(self, step: int, seconds: float = 60) -> None:
+    def wait_for_step(self, step: int, seconds: float = 300) -> None:
         end = time.monotonic() + seconds
         while self.reached() < step:
             assert time.monotonic() < end, self.output()
@@ -104,7 +104,7 @@ class Driver:
     def close(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.close()
-        self.process.wait(10)
+        self.process.wait(120)
 
 
 def at(event: str, n: int, signum: int, after: int | None = None) -> dict[str, Any]:

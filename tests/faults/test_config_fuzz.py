@@ -65,7 +65,7 @@ def refuse_one(slip: tuple[str, str]) -> None:
     meant, typed = slip
     if known(typed):
         return
-    with pytest.raises(ConfigError, match="unknown setting|could be") as raised:
+    with pytest.raises(ConfigError, match=r"unknown setting|could be") as raised:
         resolve_name(typed, schema())
     if edit_distance(meant, typed) == 1:
         SUGGESTED.append(f"'{meant}'" in str(raised.value))
@@ -87,7 +87,7 @@ def test_a_misspelt_setting_stops_before_anything_starts(slip: tuple[str, str]) 
             load("td3", "pendulum", **{typed: 1})
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     st.sampled_from(
         ["trainer.steps", "trainer.rows", "learner.gamma", "replay.batch_size", "networks.actor_hidden"]

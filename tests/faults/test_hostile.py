@@ -80,9 +80,11 @@ def offences(path: Path) -> list[str]:
 def _calls(node: ast.Call) -> list[str]:
     function = node.func
     found = [function.id] if isinstance(function, ast.Name) and function.id in CALLS else []
-    if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
-        if (function.value.id, function.attr) in ATTRIBUTES:
-            found.append(f"{function.value.id}.{function.attr}")
+    if (
+        isinstance(function, ast.Attribute)
+        and (getattr(function.value, "id", ""), function.attr) in ATTRIBUTES
+    ):
+        found.append(ast.unparse(function))
     for keyword in node.keywords:
         if isinstance(keyword.value, ast.Constant) and keyword.value.value is True:
             found += [keyword.arg] if keyword.arg in ("allow_pickle", "shell") else []

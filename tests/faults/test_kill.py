@@ -25,10 +25,7 @@ def killed(driver: Driver, folder: Path, chance: random.Random) -> Child | None:
         return child if code == -9 else _finished(code, child)
     child = driver.start(command(folder))
     time.sleep(chance.uniform(0, 1.5))
-    try:
-        os.kill(child.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
+    os.kill(child.pid, signal.SIGKILL)  # its parent has not waited for it yet, so the number is still its own
     code = child.wait()
     return child if code == -9 else _finished(code, child)
 

@@ -20,7 +20,9 @@ RUNS = [
     ("n-step", "pendulum", (*SHORT, "trainer.rows=3", "learner.n_step=3"), 52),
     ("normalised", "pendulum", (*SHORT, "learner.normalise_obs=true", "learner.n_step=3"), 177),
     ("prioritised", "pendulum", (*SHORT, "replay.sampling=prioritised", "learner.huber=1"), 177),
+    ("mixed", "pendulum", (*SHORT, "replay.recent_share=0.3", "replay.ending_share=0.2"), 177),
     ("autograd", "pendulum", (*SHORT, "learner.engine=autograd"), 177),
+    ("fast walker", "walker", (*WALKS, "trainer.rows=3"), 61),
     ("BipedalWalker", "bipedal", WALKS, 170),
     ("HalfCheetah", "halfcheetah", WALKS, 170),
 ]

@@ -1,4 +1,4 @@
-"""4. A worker that is killed, raises or hangs is replaced; its episode is cut, and no wrong observation is learnt from."""
+"""4. A worker that is killed, raises or hangs is replaced; its episode is cut, and nothing wrong is learnt from it."""
 
 from __future__ import annotations
 

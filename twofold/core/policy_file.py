@@ -75,6 +75,15 @@ def policy_bytes(run: Any, learner: Learner, world: World, score: dict[str, Any]
     return seal(arrays, about)
 
 
+def write_policy(run: Any, learner: Learner, world: World, name: str, score: dict[str, Any]) -> Path:
+    """Put `name`.safetensors into the run directory, whole."""
+    path: Path = run.folder / f"{name}.safetensors"
+    content = policy_bytes(run, learner, world, score)
+    with files.disk_full_explained(run.folder, len(content)):
+        files.replace_bytes(path, content)
+    return path
+
+
 def _described(arrays: dict[str, Array]) -> dict[str, Any]:
     """Types and shapes, to be covered by the checksum like the values."""
     return {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}

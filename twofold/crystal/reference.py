@@ -11,7 +11,8 @@ from ..core.errors import ConfigError
 from ..core.experience import Array, Obs
 from ..core.registry import learners
 from ..core.seeding import Generators
-from ..learners.td3 import TD3, TD3Config, TD3Policy
+from ..learners.policy import TD3Policy
+from ..learners.td3 import TD3, TD3Config
 
 
 @dataclass(frozen=True)

@@ -34,17 +34,19 @@ class Autograd:
         self, next_obs: Any, reward: Tensor, discount: Tensor, terminated: Tensor, noise: Tensor | None
     ) -> Tensor:
         """r + gamma^n (1 - terminated) min Q'(s', smoothed action)."""
-        values = self.target_critic(next_obs, self._smoothed(next_obs, noise))
+        action = self._smoothed(next_obs, noise)
+        if self.chooser is None:
+            values = self.target_critic(next_obs, action)
+        else:
+            values = self.chooser.values(next_obs, action, self.target_critic)
         pessimistic = values.amin(dim=0) if self.twin else values[0]
         return reward + discount * (1 - terminated) * pessimistic  # type: ignore[no-any-return]
 
     def _smoothed(self, next_obs: Any, noise: Tensor | None) -> Tensor:
-        """The target policy's next action with its noise, made valid."""
+        """The target policy's next action with its noise."""
         action: Tensor = self.target_actor(next_obs)
         if noise is not None:
             action = (action + noise).clamp(-1, 1)
-        if self.chooser is not None:
-            action = self.chooser.choose(next_obs, action, self.target_critic)
         return action
 
     def critic_gradients(

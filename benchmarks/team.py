@@ -1,0 +1,185 @@
+"""Learning results of the team domain: python benchmarks/team.py SUITE [--seeds=N] [--runs=DIR]; runs can be resumed.
+
+Suites: matrix, lbf, skirmish, coma, omg. Each writes benchmarks/results/team_SUITE.{json,csv,md,png}.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import platform
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+PACKAGES = ("torch", "numpy", "gymnasium", "lbforaging", "mpe2", "pettingzoo")
+QUIET = ("trainer.tensorboard=false",)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of a suite: what is trained, and what of it is reported."""
+
+    name: str
+    config: str
+    env_config: str
+    settings: tuple[str, ...]
+    metric: str = "return"
+    world: str = "eval"
+    last: bool = False  # the last policy's evaluation in place of the best policy's test
+
+
+# Joint actions drawn uniformly, as in the papers; 2,000 updates.
+UNIFORM = ("learner.epsilon_finish=1.0", "learner.lr=1e-3", "learner.target_update_interval=50", "trainer.rows=8",
+           "trainer.updates_per_item=0.25", "trainer.eval_every=2_000", *QUIET)  # fmt: skip
+LBF = ("networks.hidden=64", "trainer.rows=8", "trainer.updates_per_item=0.5", "learner.standardise_rewards=true",
+       "trainer.eval_every=50_000", "learner.lr=1e-3", "learner.epsilon_anneal_time=100_000",
+       "learner.target_update_interval=0.01", *QUIET)  # fmt: skip
+BATTLE = ("trainer.rows=8", "trainer.updates_per_item=0.5", "trainer.eval_every=20_000", *QUIET)
+
+
+def skirmish(config: str, map_name: str, steps: str) -> Case:
+    settings = (f"env_args.map_name={map_name}", f"trainer.steps={steps}", *BATTLE)
+    return Case(f"{config} {map_name}", config, "skirmish", settings, metric="battle_won")
+
+
+def partnered(config: str, *more: str, world: str = "test_partners") -> Case:
+    settings = ("env_args.partners=runs/partners/lbf", *LBF, *more)
+    return Case(" ".join((config, *more)), config, "partnered", settings, world=world)
+
+
+SUITES: dict[str, list[Case]] = {
+    "matrix": [
+        Case("qtran matrix game", "qtran", "matrix_game", ("trainer.steps=8_000", *UNIFORM), last=True),
+        Case("qmix two-step game", "qmix", "two_step", ("trainer.steps=16_000", *UNIFORM), last=True),
+        Case("vdn two-step game", "vdn", "two_step", ("trainer.steps=16_000", *UNIFORM), last=True),
+    ],
+    "lbf": [Case(f"{a} lbf", a, "lbf", ("trainer.steps=1_000_000", *LBF)) for a in ("iql", "vdn", "qmix")],
+    "skirmish": [
+        *(skirmish(a, "3m", "1_000_000") for a in ("qmix", "vdn")),
+        *(skirmish(a, "8m", "2_000_000") for a in ("qmix", "vdn")),
+        skirmish("qmix", "5m_vs_6m", "2_000_000"),
+    ],
+    "coma": [skirmish("coma", "3m", "1_000_000")],
+    "omg": [
+        *(partnered(a) for a in ("iql", "iql_am", "iql_omg")),
+        *(partnered("iql_omg", f"learner.horizon={h}") for h in (1, 3, 10)),
+        partnered("iql_omg", "learner.selector=conservative"),
+    ],
+}
+
+
+def train(case: Case, seed: int, runs: Path, steps: str | None) -> dict[str, Any]:
+    """Run (or finish) one training and read its result."""
+    folder = runs / f"{case.name.replace(' ', '_').replace('=', '_')}_seed{seed}"
+    command = [sys.executable, "-m", "twofold", "train", f"--config={case.config}", f"--env-config={case.env_config}",
+               f"--seed={seed}", f"--run={folder}", *case.settings]  # fmt: skip
+    if steps:
+        command.append(f"trainer.steps={steps}")
+    if not (folder / "test.json").exists():
+        subprocess.run(command, cwd=ROOT, check=True)
+    evaluations = [json.loads(line) for line in (folder / "evaluations.jsonl").read_text().splitlines()]
+    ours = [e for e in evaluations if e["world"] == case.world]
+    test = json.loads((folder / "test.json").read_text())[case.world][case.metric]
+    score = ours[-1][case.metric]["mean"] if case.last else test["mean"]
+    curve = [(e["step"], e[case.metric]["mean"]) for e in ours]
+    shown = ["twofold", *command[3:]]
+    return {
+        "seed": seed,
+        "score": score,
+        "episodes": test["episodes"],
+        "command": " ".join(shown),
+        "curve": curve,
+    }
+
+
+def interval(scores: list[float]) -> tuple[float, float]:
+    """Mean and half the 95 % interval over seeds (Student's t)."""
+    t95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
+    mean = sum(scores) / len(scores)
+    if len(scores) < 2:
+        return mean, math.nan
+    spread = math.sqrt(sum((s - mean) ** 2 for s in scores) / (len(scores) - 1))
+    return mean, t95.get(len(scores), 2.0) * spread / math.sqrt(len(scores))
+
+
+def versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def write(suite: str, found: dict[str, list[dict[str, Any]]]) -> None:
+    """Numbers, a table, a page and curves."""
+    RESULTS.mkdir(exist_ok=True)
+    record = {"suite": suite, "versions": versions(), "cases": found}
+    (RESULTS / f"team_{suite}.json").write_text(json.dumps(record, indent=1))
+    lines = [
+        f"# Team: {suite}",
+        "",
+        "| case | seeds | mean | 95 % interval | each seed |",
+        "|---|---|---|---|---|",
+    ]
+    with (RESULTS / f"team_{suite}.csv").open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["case", "seed", "score", "command"])
+        for name, runs in found.items():
+            table.writerows([name, r["seed"], r["score"], r["command"]] for r in runs)
+            mean, half = interval([r["score"] for r in runs])
+            each = ", ".join(f"{r['score']:.3g}" for r in runs)
+            shown = "one seed" if math.isnan(half) else f"± {half:.3f}"
+            lines.append(f"| {name} | {len(runs)} | {mean:.3f} | {shown} | {each} |")
+    lines += ["", "Versions: " + ", ".join(f"{k} {v}" for k, v in versions().items()), "", "Commands:", ""]
+    lines += [f"    {r['command']}" for runs in found.values() for r in runs]
+    (RESULTS / f"team_{suite}.md").write_text("\n".join(lines) + "\n")
+    draw(suite, found)
+
+
+def draw(suite: str, found: dict[str, list[dict[str, Any]]]) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(8, 4.5))
+    colours = plt.get_cmap("tab10")
+    for i, (name, runs) in enumerate(found.items()):
+        for j, run in enumerate(runs):
+            steps, values = zip(*run["curve"], strict=True)
+            axes.plot(steps, values, color=colours(i % 10), alpha=0.7, label=name if j == 0 else None)
+    axes.set_xlabel("world steps")
+    axes.set_ylabel("evaluation")
+    axes.legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(RESULTS / f"team_{suite}.png", dpi=120)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("suite", choices=SUITES)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "team")
+    parser.add_argument("--steps", help="fewer steps than the suite asks for")
+    parser.add_argument("--only", default="", help="cases whose name contains this")
+    chosen = parser.parse_args()
+    found: dict[str, list[dict[str, Any]]] = {}
+    for seed in range(chosen.seeds):
+        for case in SUITES[chosen.suite]:
+            if chosen.only in case.name:
+                found.setdefault(case.name, []).append(train(case, seed, chosen.runs, chosen.steps))
+                write(chosen.suite, found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+import numpy as np
+import pytest
+
+from twofold.core.config import load
+from twofold.core.errors import ConfigError, UserError
+from twofold.recsys.quit import CategoryCount, CloseByChance, CloseTable
+from twofold.recsys.worlds import UsersConfig, make, model_folder, prepare
+
+
+@pytest.mark.parametrize(
+    "env", ["coat", "ratings", "synthetic_users", "movielens", "yahoo", "kuairec", "kuairand"]
+)
+@pytest.mark.parametrize("alg", ["td3_rec", "td3_rec_reference"])
+def test_every_preset_resolves(env, alg):
+    assert load(alg, env).config.env == "recsys/users"
+
+
+def test_settings_go_by_the_names_of_the_reference():
+    settings = {
+        "actor-lr": 1e-3,
+        "update-actor-freq": 3,
+        "remap_eps": 0.5,
+        "which_tracker": "gru",
+        "explore_eps": 0.3,
+    }
+    found = load("td3_rec_reference", "synthetic_users", **settings).config
+    assert (found.learner.actor_lr, found.learner.policy_delay, found.learner.expl_noise) == (1e-3, 3, 0.3)
+    assert (found.networks.remap_eps, found.networks.tracker) == (0.5, "gru")
+
+
+def test_quit_true_may_be_written_as_yaml_reads_it():
+    assert load("td3_rec", "synthetic_users", **{"env_args.quit": True}).config.env_args.quit is True
+    with pytest.raises(ConfigError, match=r"env_args\.quit"):
+        UsersConfig(quit=False)
+
+
+def test_training_with_the_model_never_touches_the_true_rule(config):
+    world = make(config(), rows=2, purpose="train")
+    assert isinstance(world.feelings.quit_rule, CloseByChance)
+    leaking = make(config(quit=True), rows=2, purpose="train")
+    assert isinstance(leaking.feelings.quit_rule, CloseTable)
+    assert (
+        make(config(), rows=2, purpose="FB").feelings.quit_rule.close.sum()
+        == leaking.feelings.quit_rule.close.sum()
+    )
+
+
+def test_held_out_worlds_are_not_trained_on(config):
+    trained = make(config(held_out=0.5), rows=1, purpose="train").feelings.tables
+    kept = make(config(held_out=0.5), rows=1, purpose="held_out").feelings.tables
+    assert (len(trained), len(kept)) == (2, 2)
+    assert not any(np.array_equal(a.values, b.values) for a in trained for b in kept)
+
+
+def test_one_mean_world_can_be_asked_for(config):
+    data, model, _ = prepare(config(posterior=False))
+    tables = make(config(posterior=False), rows=1, purpose="train").feelings.tables
+    assert len(tables) == 1
+    np.testing.assert_array_equal(tables[0].values, model.mean.values)
+    assert data.name == "synthetic"
+
+
+def test_the_category_family_counts_categories(config):
+    assert isinstance(
+        make(config(quit_family="category"), rows=1, purpose="FB").feelings.quit_rule, CategoryCount
+    )
+
+
+def test_a_fitted_model_is_kept_and_found_again(config):
+    cfg = config()
+    data, *_ = prepare(cfg)
+    assert (model_folder(data, cfg.model) / "user_model.safetensors").exists()
+
+
+def test_a_named_model_that_is_missing_says_how_to_make_it(config, tmp_path):
+    with pytest.raises(UserError, match="twofold fit --run"):
+        make(config(user_model=str(tmp_path / "none")), rows=1, purpose="FB")
+
+
+def test_an_unknown_purpose_is_refused(config):
+    with pytest.raises(UserError, match="held_out, FB, NX_0, NX_10"):
+        make(config(), rows=1, purpose="NX_3")
+
+
+def test_own_ratings_get_true_users_by_completion(tmp_path, config):
+    rng = np.random.default_rng(0)
+    lines = [
+        f"{user},{item},{rng.integers(1, 6)}" for user in range(12) for item in range(9) if rng.random() < 0.7
+    ]
+    path = tmp_path / "my.csv"
+    path.write_text("user,item,rating\n" + "\n".join(lines))
+    cfg = config(data="ratings", path=str(path))
+    data, *_ = prepare(cfg)
+    assert data.truth.shape == (12, 9)
+    assert len(data.train) + len(data.test) == len(lines)
+    assert make(cfg, rows=2, purpose="FB").items == 9

@@ -1,0 +1,235 @@
+"""OMG and agent modelling: selectors by hand, the same subgoal at the next state, priors that refuse a mismatch."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from team_parts import SHAPE, as_arrays, episodes
+
+from twofold.core.errors import CheckpointError, ConfigError
+from twofold.core.seeding import Generators
+from twofold.team.agents import AgentsConfig, TeamNetworks
+from twofold.team.am import AgentModelling, AMConfig
+from twofold.team.conditioned import rows_of
+from twofold.team.models import divergence
+from twofold.team.omg import OMG, OMGConfig, load_prior
+from twofold.team.prior import PriorConfig, PriorLearner
+from twofold.team.worlds.space import TeamShape, team_space
+
+SMALL = {"history": 6}
+OMG_SMALL = {"subgoal_dim": 4, "model_hidden": 8, **SMALL}
+
+
+def parts(shape=SHAPE, shared=True):
+    space, actions = team_space(shape), gym.spaces.MultiDiscrete([shape.actions] * shape.agents)
+    nets = TeamNetworks(
+        AgentsConfig(hidden=8, shared=shared), space, actions, torch.Generator().manual_seed(0)
+    )
+    return {"networks": nets, "observation_space": space, "action_space": actions, "rngs": Generators(0)}
+
+
+def omg(**settings):
+    return OMG(OMGConfig(**OMG_SMALL, **settings), **parts())
+
+
+def am(**settings):
+    return AgentModelling(AMConfig(embedding=4, **SMALL, **settings), **parts())
+
+
+def prepared(learner, batch, steps=SHAPE.limit):
+    """The learner with a batch taken, and what `update` would work on."""
+    data = rows_of(batch, steps, individual=False)
+    learner.q.take(batch, steps)
+    return data, torch.zeros(steps + 1, data.mask.shape[1], learner.q.size)
+
+
+@pytest.mark.parametrize("make", [omg, am])
+def test_updates_lower_the_losses_on_a_fixed_batch(make):
+    learner, batch, losses = make(lr=3e-3, model_lr=3e-3, target_update_interval=1e6), episodes(), []
+    for _ in range(150):
+        learner.update(batch)
+        found = learner.metrics()
+        losses.append(
+            [found["learner/loss"], found.get("learner/model_loss", found.get("learner/reconstruction"))]
+        )
+    first, last = np.mean(losses[:5], 0), np.mean(losses[-5:], 0)
+    assert (last < 0.8 * first).all() and learner.first_bad() is None
+
+
+def test_divergence_is_zero_for_equals_and_by_hand_otherwise():
+    one = torch.zeros(1, 2)
+    assert divergence(one, one, one, one).item() == 0
+    # KL(N(1, 1) || N(0, 4)) per dimension = ln 2 + (1 + 1) / 8 - 1 / 2
+    found = divergence(
+        torch.ones(1, 1), torch.zeros(1, 1), torch.zeros(1, 1), torch.full((1, 1), np.log(4.0))
+    )
+    assert found.item() == pytest.approx(np.log(2) + 0.25 - 0.5, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("selector", "wanted"), [("optimistic", torch.argmax), ("conservative", torch.argmin)]
+)
+def test_the_selector_takes_the_best_or_worst_of_the_next_states(selector, wanted, monkeypatch):
+    learner, batch = omg(selector=selector, horizon=3), episodes()
+    data, zero = prepared(learner, batch)
+    worth = torch.randn(3, SHAPE.limit, data.mask.shape[1], generator=torch.Generator().manual_seed(1))
+    calls = iter(worth)
+    monkeypatch.setattr(learner.q, "peek", lambda *_: next(calls).unsqueeze(-1).expand(-1, -1, SHAPE.actions))
+    _, _, step = learner._select(zero, data.obs, data)
+    length = data.mask.sum(0).long()
+    for t in range(SHAPE.limit):
+        for row in range(data.mask.shape[1]):
+            ahead = int(min(3, length[row] - t))
+            if t < length[row]:
+                assert step[t, row] == 1 + int(wanted(worth[:ahead, t, row]))
+
+
+def test_selected_subgoals_are_the_priors_embeddings_of_the_chosen_states():
+    learner, batch = omg(horizon=2), episodes()
+    data, zero = prepared(learner, batch)
+    mean, _, step = learner._select(zero, data.obs, data)
+    embedded = learner.prior.encode(data.obs)[0]
+    t, row = 1, 3
+    assert torch.allclose(mean[t, row], embedded[t + int(step[t, row]), row])
+
+
+def test_the_next_state_is_valued_with_the_same_subgoal():
+    learner, batch = omg(), episodes()
+    data, _ = prepared(learner, batch)
+    g = torch.randn(SHAPE.limit + 1, data.mask.shape[1], 4, generator=torch.Generator().manual_seed(0))
+    q, memory = learner.q.run(learner.q.agent, g)
+    ahead = learner.q._ahead(learner.q.agent, g, memory, q, held=True)
+    t = 2  # by hand: the memory before step 3, its inputs, but the subgoal of step 2
+    x = learner.q._unroll.x[:, t + 1].clone()
+    x[..., learner.nets.columns :] = g[t]
+    by_hand, _ = learner.q.agent(x, memory[t + 1].unsqueeze(0))
+    assert torch.allclose(ahead[t], by_hand[0], atol=1e-6)
+    assert not torch.allclose(ahead[t], q[t + 1], atol=1e-4)
+
+
+def test_the_mix_goes_from_selected_to_inferred_subgoals():
+    learner = omg(mix_start=1.0, mix_finish=0.0, mix_updates=10.0)
+    assert (learner.mix(0), learner.mix(5), learner.mix(20)) == (1.0, 0.5, 0.0)
+
+
+def test_the_hit_ratio_counts_subgoals_reached_within_the_horizon():
+    learner = omg(horizon=2)
+    mask = torch.ones(4, 1)
+    embedded = torch.arange(5.0).view(5, 1, 1).expand(5, 1, 4)
+    inferred = (
+        (torch.tensor([1.0, 3.0, 2.0, 0.0, 0.0])).view(5, 1, 1).expand(5, 1, 4)
+    )  # ahead 1, ahead 2, now, past
+    learner._seen = (inferred, embedded, mask)
+    assert learner.hit_ratio() == 0.5
+
+
+def test_metrics_tell_which_future_step_was_chosen():
+    learner = omg(horizon=3)
+    learner.update(episodes())
+    shares = [learner.metrics()[f"learner/chosen_step/{k}"] for k in (1, 2, 3)]
+    assert sum(shares) == pytest.approx(1.0)
+    assert {"learner/kl", "learner/reconstruction", "learner/subgoal_hit_ratio"} <= learner.metrics().keys()
+
+
+@pytest.mark.parametrize("make", [omg, am])
+def test_a_learner_goes_on_exactly_from_its_state(make):
+    one, other = make(), make()
+    one.update(episodes(seed=1))
+    other.load_state_dict(as_arrays(one.state_dict()))
+    for learner in (one, other):
+        learner.update(episodes(seed=2))
+    assert one.metrics() == other.metrics()
+    assert torch.equal(one.q.online.values, other.q.online.values)
+
+
+@pytest.mark.parametrize("make", [omg, am])
+def test_a_policy_acts_the_same_after_its_state_is_loaded_in_the_middle_of_an_episode(make):
+    learner, batch = make(), episodes()
+    one, other = (learner.policy(explore=False, rows=4, rng=np.random.default_rng(0)) for _ in range(2))
+
+    def seen(t):
+        return {key: leaf[:, t] for key, leaf in batch.obs.items()}
+
+    for t in range(3):
+        one.act(seen(t))
+    other.load_state_dict(as_arrays(one.state_dict()))
+    assert (one.act(seen(3)) == other.act(seen(3))).all()
+
+
+@pytest.mark.parametrize("obs_is_state", [True, False])
+def test_subgoals_are_about_observations_or_about_the_state(obs_is_state):
+    learner = omg(obs_is_state=obs_is_state)
+    assert learner.prior.decode.outputs == (SHAPE.obs if obs_is_state else SHAPE.state)
+    learner.update(episodes())
+    assert learner.first_bad() is None
+
+
+def prior_run(folder, **settings):
+    """A finished prior stage: a checkpoint of its learner."""
+    from twofold.core.checkpoint import Checkpoints
+
+    learner = PriorLearner(PriorConfig(subgoal_dim=4, model_hidden=8, **settings), **parts())
+    for _ in range(3):
+        learner.update(episodes())
+    folder.mkdir(exist_ok=True)
+    Checkpoints(folder / "checkpoints").save(1, {"learner": as_arrays(learner.state_dict())}, None)
+    return learner
+
+
+def test_a_prior_of_its_own_run_is_used_and_stays_frozen(tmp_path):
+    stage = prior_run(tmp_path)
+    learner = omg(prior=str(tmp_path))
+    before = learner.prior_flat.values.clone()
+    assert torch.equal(before, torch.cat([p.reshape(-1) for p in stage.prior.parameters()]))
+    learner.update(episodes())
+    assert torch.equal(learner.prior_flat.values, before)
+
+
+def test_a_prior_of_the_other_kind_of_state_is_refused(tmp_path):
+    prior_run(tmp_path, obs_is_state=False)
+    with pytest.raises(CheckpointError, match="obs_is_state=False, this run has obs_is_state=True"):
+        omg(prior=str(tmp_path))
+
+
+def test_a_prior_of_other_sizes_is_refused_with_both_shapes(tmp_path):
+    prior_run(tmp_path)
+    space = team_space(TeamShape(3, 9, 7, 4, 6, True))
+    other = PriorLearner(
+        PriorConfig(subgoal_dim=4, model_hidden=8),
+        **(parts(TeamShape(3, 9, 7, 4, 6, True)) | {"observation_space": space}),
+    )
+    with pytest.raises(CheckpointError, match=r"shape \(6, 8\).*need \(10, 8\)"):
+        load_prior(other.prior, tmp_path, obs_is_state=True)
+
+
+def test_an_absent_prior_is_an_error_at_the_first_update_not_when_a_policy_is_loaded(tmp_path):
+    learner = omg(prior=str(tmp_path / "gone"))
+    with pytest.raises(CheckpointError, match="no trained prior"):
+        learner.update(episodes())
+
+
+def test_without_a_prior_run_the_prior_learns_first_and_is_then_frozen():
+    learner = omg(prior_updates=2)
+    for _ in range(2):
+        learner.update(episodes())
+    before = learner.prior_flat.values.clone()
+    learner.update(episodes())
+    assert torch.equal(learner.prior_flat.values, before)
+
+
+def test_a_lone_agent_has_nobody_to_model():
+    alone = TeamShape(1, 5, 7, 4, 6, False)
+    with pytest.raises(ConfigError, match="somebody to model"):
+        AgentModelling(AMConfig(), **parts(alone))
+
+
+def test_models_of_others_need_shared_weights():
+    with pytest.raises(ConfigError, match="shared=true"):
+        OMG(OMGConfig(), **parts(shared=False))
+
+
+def test_the_others_of_an_agent_are_its_mates():
+    batch = episodes()
+    data = rows_of(batch, SHAPE.limit, individual=False)
+    row = 1 * 4 + 2  # agent 1 of episode 2
+    assert data.others[0, row].tolist() == [batch.action[2, 0, 0], batch.action[2, 0, 2]]

@@ -1,0 +1,215 @@
+"""Partner sets, seats and mixed teams, on a tiny foraging world."""
+
+import json
+
+import numpy as np
+import pytest
+
+from twofold import api
+from twofold.core import tree
+from twofold.core.errors import CheckpointError, ConfigError
+from twofold.core.world import check_world
+from twofold.team import commands
+from twofold.team.partners import cross_play, kind_of, make_population, meet, split_partners
+from twofold.team.pymarl import translate
+from twofold.team.seating import Group, Seating, parse_team, read_partners
+from twofold.team.worlds.partnered import Partnered, PartneredConfig
+from twofold.team.worlds.space import shape_of
+
+pytest.importorskip("lbforaging")
+TINY = {
+    "env_args.id": "Foraging-5x5-2p-1f-v3", "env_args.time_limit": 8, "networks.hidden": 8, "trainer.steps": 320,
+    "trainer.rows": 2, "trainer.eval_every": 200, "trainer.eval_episodes": 2, "trainer.eval_rows": 2,
+    "trainer.tensorboard": False, "replay.batch_size": 4, "replay.buffer_size": 50, "trainer.test_episodes": 0,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def partner_set(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sets") / "tiny"
+    make_population(folder, "lbf", algorithms=["iql", "vdn"], seeds=[0, 1], checkpoints=2, settings=TINY)
+    return split_partners(read_partners(folder), test_algorithms=["vdn"], test_seeds=[])
+
+
+def partnered(partner_set, rows=3, purpose="train", **settings):
+    arguments = {"id": "Foraging-5x5-2p-1f-v3", "time_limit": 8}
+    cfg = PartneredConfig(
+        world="team/lbf", world_args=arguments, partners=str(partner_set.folder), **settings
+    )
+    return Partnered(cfg, rows=rows, purpose=purpose)
+
+
+def test_a_population_holds_algorithms_times_seeds_times_checkpoints(partner_set):
+    assert [p.name for p in partner_set.partners][:4] == ["iql_s0_c1", "iql_s0_c2", "iql_s1_c1", "iql_s1_c2"]
+    assert len(partner_set.partners) == 8 and len(partner_set.about["version"]) == 12
+
+
+def test_the_split_tells_homologues_from_others(partner_set):
+    assert set(partner_set.train) == {"iql_s0_c1", "iql_s0_c2", "iql_s1_c1", "iql_s1_c2"}
+    assert (
+        kind_of(partner_set, "vdn_s0_c1") == "non-homologue" and kind_of(partner_set, "iql_s0_c1") == "train"
+    )
+
+
+def test_a_split_that_leaves_nobody_is_refused(partner_set):
+    with pytest.raises(ConfigError, match="nobody"):
+        split_partners(partner_set, test_algorithms=["iql", "vdn"], test_seeds=[])
+
+
+def test_a_changed_partner_file_is_noticed(partner_set, tmp_path):
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(partner_set.folder, copy, ignore=shutil.ignore_patterns("runs"))
+    shutil.copy(copy / "iql_s0_c1.safetensors", copy / "vdn_s0_c1.safetensors")
+    with pytest.raises(CheckpointError, match="not the file"):
+        read_partners(copy)
+
+
+def test_the_learners_world_keeps_the_contract_and_resumes_with_its_partners(partner_set):
+    world = partnered(partner_set)
+    shape = shape_of(world.single_observation_space)
+    assert (shape.agents, shape.others, shape.obs) == (1, 1, 9 + 2)
+    assert check_world(world, steps=40) == []
+
+
+def test_training_and_test_partners_do_not_meet(partner_set):
+    assert all(name.startswith("iql") for name in partnered(partner_set, purpose="train_partners").names)
+    assert all(name.startswith("vdn") for name in partnered(partner_set, purpose="test_partners").names)
+
+
+def test_the_learner_sees_its_own_seat_and_its_partners_actions(partner_set):
+    world = partnered(partner_set, rows=8)
+    obs, _ = world.reset(seed=list(range(8)))
+    seats = world.seating.order[:, 0]
+    assert (obs["obs"][:, 0, -2:].argmax(-1) == seats).all() and set(seats) == {0, 1}
+    whole = world._obs["obs"]
+    assert (obs["obs"][np.arange(8), 0, :-2] == whole[np.arange(8), seats]).all()
+    after, *_ = world.step(np.zeros((8, 1), int))
+    partner = world.seating.policies[0]
+    assert (
+        after["others"].shape == (8, 1)
+        and (after["others"][:, 0] == partner.last_action[np.arange(8), 1 - seats]).all()
+    )
+
+
+def test_seats_are_counted_against_the_world(partner_set):
+    with pytest.raises(ConfigError, match="the team has 2 seats"):
+        partnered(partner_set, team="2iql")
+    with pytest.raises(ConfigError, match="no train partner of the algorithm 'qmix'"):
+        partnered(partner_set, team="1qmix")
+    assert partnered(partner_set, team="1iql").seating.groups == [Group(1, (0, 1, 2, 3))]
+
+
+def test_every_seat_is_played_by_its_owner():
+    class Always:
+        def __init__(self, action):
+            self.action = action
+
+        def policy(self, **_):
+            return self
+
+        def act(self, obs):
+            return np.full((2, 4), self.action)
+
+        def reset(self, rows):
+            pass
+
+    class Loaded:
+        def __init__(self, action):
+            self.learner = Always(action)
+
+    seating = Seating(
+        [Loaded(5), Loaded(7)], [Group(2, (0,)), Group(1, (1,))], agents=4, free=1, rows=2, rotate=True
+    )
+    for row in range(2):
+        seating.deal(row, 10 + row)
+    joint = seating.fill({}, np.array([[1], [1]]))
+    assert sorted(joint[0].tolist()) == [1, 5, 5, 7] and joint[0, seating.order[0, 0]] == 1
+
+
+def test_mixed_team_names_are_read():
+    assert parse_team("4iql3qmix1iql_omg") == [(4, "iql"), (3, "qmix"), (1, "iql_omg")]
+    with pytest.raises(ConfigError, match="no mixed team"):
+        parse_team("iql4")
+
+
+def test_a_mixed_team_becomes_a_training_with_partners():
+    typed = {
+        "multi-algs": "true",
+        "config": "2iql1iql_omg",
+        "train-alg": "iql_omg",
+        "env-config": "skirmish",
+        "partners": "SET",
+    }
+    options, settings = translate(
+        typed, {"env_args.map_name": "3m", "mac": "multi_module_mac", "obs_is_state": True}
+    )
+    assert options == {"config": "iql_omg", "env-config": "partnered"}
+    assert settings["env_args.world"] == "team/skirmish" and settings["env_args.world_args.map_name"] == "3m"
+    assert (settings["env_args.team"], settings["env_args.seats"], settings["obs_is_state"]) == (
+        "2iql",
+        1,
+        True,
+    )
+
+
+def test_a_mixed_team_of_the_wrong_size_is_refused():
+    typed = {
+        "multi-algs": "true",
+        "config": "4iql3qmix1iql_omg",
+        "train-alg": "iql_omg",
+        "env-config": "skirmish",
+        "partners": "SET",
+    }
+    with pytest.raises(ConfigError, match="has 8 members, this world has 3 agents"):
+        translate(typed, {"env_args.map_name": "3m"})
+    with pytest.raises(ConfigError, match="not in the team"):
+        translate(typed | {"train-alg": "vdn"}, {})
+
+
+def test_meeting_is_the_same_for_the_same_seeds(partner_set):
+    first, second = partner_set.partners[0].load(), partner_set.partners[4].load()
+    world, arguments = partner_set.about["world"], partner_set.about["world_args"]
+    one, two = (meet(world, arguments, first, second, episodes=4, seed=9) for _ in range(2))
+    assert tree.equal(one, two) and one["rewards"].shape == (4, 8)
+
+
+def test_cross_play_gives_a_matrix_with_intervals_and_curves(partner_set):
+    policies = {p.name: p.load() for p in partner_set.partners[:2]}
+    mean, half, curves = cross_play(partner_set, policies, episodes=3, seed=0)
+    assert mean.shape == half.shape == (2, 8) and (half >= 0).all()
+    assert curves["iql_s0_c1 with train"].shape == (12, 8)
+
+
+@pytest.mark.parametrize("config", ["iql", "iql_am", "iql_omg"])
+def test_opponent_models_train_with_partners_and_are_evaluated_with_both_kinds(
+    partner_set, config, tmp_path, capsys
+):
+    settings = {key: value for key, value in TINY.items() if not key.startswith("env_args")}
+    settings |= {
+        "env_args.partners": str(partner_set.folder),
+        "env_args.world_args.id": "Foraging-5x5-2p-1f-v3",
+    }
+    settings |= {"env_args.world_args.time_limit": 8}
+    trained = api.train(config, "partnered", run=tmp_path / "run", **settings)
+    worlds = {
+        json.loads(line)["world"]
+        for line in (tmp_path / "run" / "evaluations.jsonl").read_text().splitlines()
+    }
+    assert worlds == {"train_partners", "test_partners"}
+    out = tmp_path / "out"
+    arguments = [str(trained.folder), f"--partners={partner_set.folder}", "--episodes=2", f"--out={out}"]
+    assert commands.eval_partners(arguments) == 0
+    assert sorted(path.name for path in out.iterdir()) == [
+        "adaptation.png",
+        "cross_play.csv",
+        "cross_play.png",
+    ]
+    assert len((out / "cross_play.csv").read_text().splitlines()) == 1 + 8
+
+
+def test_the_command_line_makes_splits_and_shows(partner_set, capsys):
+    assert commands.partners(["split", str(partner_set.folder), "--test-algs=vdn"]) == 0
+    assert commands.partners(["show", str(partner_set.folder)]) == 0
+    assert "non-homologue" in capsys.readouterr().out

@@ -1,0 +1,229 @@
+"""The skirmish world: SMAC's sizes, rules with known outcomes, exact resuming."""
+
+import json
+
+import numpy as np
+import pytest
+
+from twofold.core import tree
+from twofold.core.errors import ConfigError
+from twofold.core.world import check_world
+from twofold.team.worlds.battlefield import load_battlefield, map_names
+from twofold.team.worlds.skirmish import Skirmish, SkirmishConfig
+from twofold.team.worlds.space import shape_of
+
+
+def skirmish(rows=2, **settings):
+    return Skirmish(SkirmishConfig(**settings), rows=rows, purpose="train")
+
+
+def started(rows=2, **settings):
+    world = skirmish(rows, **settings)
+    world.reset(seed=list(range(rows)))
+    return world
+
+
+def random_actions(obs, rng):
+    return (rng.random(obs["avail"].shape) * obs["avail"]).argmax(-1)
+
+
+def duel(distance, our="marine", their="marine", **world):
+    """A map of one unit against one, so far apart that the jitter does not matter."""
+    return {
+        "limit": 40,
+        "types": world,
+        "allies": [{"type": our, "count": 1, "at": [16 - distance / 2, 16]}],
+        "enemies": [{"type": their, "count": 1, "at": [16 + distance / 2, 16]}],
+    }
+
+
+@pytest.fixture
+def on_map(tmp_path):
+    def make(content, rows=1, **settings):
+        path = tmp_path / "own.json"
+        path.write_text(json.dumps(content))
+        return started(rows, map_name=str(path), **settings)
+
+    return make
+
+
+# Observation, state and action sizes of SMAC's maps of the same names.
+SMAC_SIZES = {
+    "3m": (3, 30, 48, 9, 60),
+    "8m": (8, 80, 168, 14, 120),
+    "2s3z": (5, 80, 120, 11, 120),
+    "3s5z": (8, 128, 216, 14, 150),
+    "5m_vs_6m": (5, 55, 98, 12, 70),
+    "3s_vs_5z": (3, 48, 68, 11, 250),
+    "2c_vs_64zg": (2, 332, 342, 70, 400),
+    "MMM": (10, 160, 290, 16, 150),
+}
+
+
+@pytest.mark.parametrize("name", SMAC_SIZES)
+def test_map_has_the_sizes_of_smac(name):
+    shape = shape_of(skirmish(map_name=name).single_observation_space)
+    assert (shape.agents, shape.obs, shape.state, shape.actions, shape.limit) == SMAC_SIZES[name]
+
+
+@pytest.mark.parametrize("name", ["3m", "2s3z", "2c_vs_64zg", "MMM"])
+def test_world_keeps_the_contract(name):
+    assert check_world(skirmish(map_name=name), steps=60) == []
+
+
+def test_a_battle_resumes_exactly_from_its_middle():
+    world, other, rng = started(map_name="2s3z"), skirmish(map_name="2s3z"), np.random.default_rng(0)
+    obs, _ = world.reset(seed=[3, 4])
+    for _ in range(12):
+        obs = world.step(random_actions(obs, rng))[0]
+    other.restore(tree.copy(world.snapshot()))
+    for _ in range(10):
+        actions = random_actions(obs, rng)
+        one, two = world.step(actions), other.step(actions)
+        assert tree.equal(one[0], two[0]) and (one[1] == two[1]).all()
+        obs = one[0]
+
+
+def test_only_the_masked_rows_begin_anew():
+    world = started(rows=3)
+    rng = np.random.default_rng(0)
+    obs, _ = world.reset(seed=[1, 2, 3])
+    for _ in range(5):
+        obs = world.step(random_actions(obs, rng))[0]
+    after, _ = world.reset(seed=[7, 8, 9], options={"reset_mask": np.array([False, True, False])})
+    assert after["step"].tolist() == [5, 0, 5]
+    assert (after["state"][[0, 2]] == obs["state"][[0, 2]]).all()
+
+
+def test_a_marine_hits_for_six_every_fifteen_loops(on_map):
+    world = on_map(duel(4, their="target", target={"health": 1000, "damage": 0, "speed": 0.0, "range": 0.1}))
+    for _ in range(15):  # 120 loops
+        world.step(np.array([[6]]))
+    assert 1000 - world.battle.health[0, 1] == 6 * 8
+
+
+def test_armour_counts_for_each_of_a_zealots_two_hits():
+    field = load_battlefield("2s3z")
+    zealot, stalker = field.kinds.index("zealot"), field.kinds.index("stalker")
+    assert field.damage[zealot, stalker] == 2 * (8 - 1)
+    assert field.damage[stalker, stalker] == 13 + 5 - 1
+
+
+def test_a_perfect_battle_pays_the_scale_rate(on_map):
+    frail = duel(4, their="target", target={"health": 6, "damage": 0, "speed": 0.0, "range": 0.1})
+    world = on_map(frail)
+    total = 0.0
+    for _ in range(3):
+        _, reward, terminated, _, info = world.step(np.array([[6]]))
+        total += reward[0]
+    assert total == pytest.approx(20.0)
+    assert terminated[0] and info["episode"]["battle_won"][0] == 1.0
+
+
+def test_sparse_reward_is_one_for_a_win_and_nothing_else(on_map):
+    frail = duel(4, their="target", target={"health": 6, "damage": 0, "speed": 0.0, "range": 0.1})
+    world = on_map(frail, reward_sparse=True)
+    rewards = [world.step(np.array([[6]]))[1][0] for _ in range(4)]
+    assert sum(rewards) == 1.0
+
+
+def test_the_dead_can_only_do_nothing():
+    world = started(map_name="3m")
+    world.battle.health[0, 1] = 0
+    obs = world.step(np.ones((2, 3), int))[0]
+    assert obs["avail"][0, 1].tolist() == [1] + [0] * 8
+    assert obs["avail"][0, 0, 0] == 0
+    assert not obs["obs"][0, 1, 4:].any()
+
+
+def test_an_enemy_out_of_reach_cannot_be_attacked_and_an_unavailable_action_stands_still():
+    world = started(map_name="3m")
+    obs, _ = world.reset(seed=[1, 2])
+    assert not obs["avail"][..., 6:].any()
+    before = world.battle.position[:, :3].copy()
+    world.step(np.full((2, 3), 6))
+    assert np.allclose(world.battle.position[:, :3], before, atol=0.3)  # crowding may nudge, nobody walks
+
+
+def test_enemies_walk_to_the_allies_and_shoot_the_nearest(on_map):
+    world = on_map(duel(14))
+    for _ in range(12):
+        world.step(np.array([[1]]))
+    assert world.battle.health[0, 0] < 45
+    assert world.battle.aim[0, 0] == 0
+
+
+def test_shields_take_damage_first_and_grow_again_after_ten_quiet_seconds(on_map):
+    world = on_map(duel(14, our="stalker", their="target", target={"health": 10, "damage": 0, "speed": 0.0}))
+    world.battle.shield[0, 0] = 50
+    for _ in range(20):
+        world.step(np.array([[1]]))
+    assert world.battle.shield[0, 0] == pytest.approx(51)
+
+
+def test_a_medivac_heals_an_ally_and_spends_energy():
+    world = started(map_name="MMM")
+    field = world.field
+    medivac, marine = field.kinds.index("medivac"), field.kinds.index("marine")
+    world.battle.health[:, marine] = 20
+    energy = world.battle.energy[0, medivac]
+    actions = np.ones((2, 10), int)
+    actions[:, medivac] = 6 + marine
+    world.step(actions)
+    assert world.battle.health[0, marine] == pytest.approx(20 + 4.5)
+    assert world.battle.energy[0, medivac] == pytest.approx(energy - 1.5)
+
+
+def test_only_tall_units_walk_on_cliffs():
+    world = started(map_name="2c_vs_64zg")
+    world.battle.position[0, 0] = world.battle.position[0, 5] = (12, 16)
+    world.step(np.ones((2, 2), int))
+    inside = (world.battle.position > (10, 13)).all(-1) & (world.battle.position < (14, 19)).all(-1)
+    assert inside[0, 0] and not inside[0, 2:].any()
+
+
+def test_a_time_limit_is_not_an_end(on_map):
+    world = on_map(duel(14, their="target", target={"health": 10, "damage": 0, "speed": 0.0}) | {"limit": 3})
+    ends = [world.step(np.array([[1]]))[2:4] for _ in range(3)]
+    assert [bool(t[0]) for t, _ in ends] == [False] * 3
+    assert [bool(t[0]) for _, t in ends] == [False, False, True]
+
+
+def test_optional_columns_are_added():
+    shape = shape_of(
+        skirmish(
+            map_name="3m", obs_last_action=True, obs_timestep_number=True, state_timestep_number=True
+        ).single_observation_space
+    )
+    assert (shape.obs, shape.state) == (30 + 2 * 9 + 1, 49)
+    joined = shape_of(skirmish(map_name="3m", obs_instead_of_state=True).single_observation_space)
+    assert joined.state == 3 * 30
+
+
+def test_a_picture_of_a_battle_shows_both_teams():
+    picture = started(map_name="3m").render()[0]
+    assert picture.shape == (512, 512, 3) and picture.dtype == np.uint8
+    colours = {tuple(c) for c in picture.reshape(-1, 3)}
+    assert (84, 160, 255) in colours and (255, 96, 84) in colours
+
+
+def test_an_unknown_map_names_those_there_are():
+    with pytest.raises(ConfigError, match="3s_vs_5z"):
+        skirmish(map_name="9m")
+    assert {"3m", "8m", "2s3z", "3s5z", "5m_vs_6m", "3s_vs_5z", "2c_vs_64zg"} <= set(map_names())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[]",
+        "{",
+        '{"limit": 5, "allies": [], "enemies": []}',
+        '{"limit": 5, "allies": [{"type": "dragon", "count": 1, "at": [1, 1]}], "enemies": []}',
+    ],
+)
+def test_a_broken_map_is_a_config_error(tmp_path, content):
+    path = tmp_path / "broken.json"
+    path.write_text(content)
+    with pytest.raises(ConfigError):
+        skirmish(map_name=str(path))

@@ -1,0 +1,120 @@
+"""What a policy knows before an episode: vectors made from the user model, never from the truth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import gymnasium as gym
+import numpy as np
+
+from .data import Array
+from .truth import Factors, Matrix
+from .user_model import UserModel
+
+_ROWS = 4000  # users looked at when a decomposition would not fit all of them
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Arrays that world and networks share; the last row of the user table stands for a user never seen."""
+
+    item_vectors: Array  # float32 [items, d], unit length: the space the actor points into
+    user_factors: Array  # float32 [users + 1, r]
+    item_factors: Array  # float32 [items, r]; expected rating = user_factors . item_factors
+    belief_factors: Array  # float32 [items, b]; one episode's deviation from the expectation = belief . these
+    belief_noise: float  # standard deviation of what those factors leave unexplained
+
+    def expected(self, users: Array, items: Array) -> Array:
+        """Expected ratings of pairs, before anything is seen of the episode."""
+        return np.einsum("...k,...k->...", self.user_factors[users], self.item_factors[items])  # type: ignore[no-any-return]
+
+
+class ItemSpace(gym.spaces.Box):
+    """Points in the item-embedding space; carries the catalogue to the networks."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        super().__init__(-1.0, 1.0, (catalogue.item_vectors.shape[1],), np.float32)
+        self.catalogue = catalogue
+
+
+def build(model: UserModel, *, taste: int, random: int, rank: int, belief: int, seed: int = 0) -> Catalogue:
+    """Item vectors (`taste` dimensions of the expectation + `random` ones), rating and belief factors."""
+    rng = np.random.default_rng(seed)
+    user, item = _factors(model.mean, rank, rng)
+    users = np.vstack([user, user.mean(axis=0, keepdims=True)])
+    belief_factors, noise = _belief(model, belief, rng)
+    vectors = _vectors(item, user, taste, random, rng)
+    return Catalogue(vectors, users.astype(np.float32), item.astype(np.float32), belief_factors, noise)
+
+
+def _factors(mean: Matrix | Factors, rank: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Factors of the expected ratings, padded with zeros; the first two columns carry the biases."""
+    if isinstance(mean, Factors):
+        user, item = mean.user, mean.item
+        if user.shape[1] > rank:
+            raise ValueError(
+                f"the user model has {user.shape[1]} factors, networks.rank must be at least that"
+            )
+        return (np.pad(table, ((0, 0), (0, rank - table.shape[1]))) for table in (user, item))  # type: ignore[return-value]
+    values = mean.values.astype(np.float64)
+    level, bias = values.mean(axis=1), values.mean(axis=0) - values.mean()
+    left, scale, right = np.linalg.svd(values - level[:, None] - bias, full_matrices=False)
+    kept = min(rank - 2, len(scale))
+    root = np.sqrt(scale[:kept])
+    user = np.column_stack([level, np.ones(len(level)), left[:, :kept] * root])
+    item = np.column_stack([np.ones(len(bias)), bias, right[:kept].T * root])
+    pad = ((0, 0), (0, rank - user.shape[1]))
+    return np.pad(user, pad), np.pad(item, pad)
+
+
+def _vectors(item: Array, user: Array, taste: int, random: int, rng: np.random.Generator) -> Array:
+    """Items that are liked alike point alike; random dimensions keep equal ones apart."""
+    some = user[rng.permutation(len(user))[:_ROWS]].astype(np.float64)
+    gram = some.T @ some / len(some)
+    spread = (item - item.mean(axis=0)) @ np.linalg.cholesky(gram + 1e-9 * np.eye(len(gram)))
+    values, axes = np.linalg.eigh(spread.T @ spread)
+    main = spread @ axes[:, np.argsort(-values)[:taste]]
+    main = np.pad(main, ((0, 0), (0, taste - main.shape[1])))
+    parts = [_unit(main), _unit(rng.standard_normal((len(item), random)))]
+    return _unit(np.hstack([part for part in parts if part.shape[1]])).astype(np.float32)
+
+
+def _unit(rows: Array) -> Array:
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)  # type: ignore[no-any-return]
+
+
+def _belief(model: UserModel, rank: int, rng: np.random.Generator) -> tuple[Array, float]:
+    """Main directions in which drawn worlds deviate from the expectation, per user."""
+    items = model.mean.shape[1]
+    if rank == 0 or len(model.worlds) < 2:
+        return np.zeros((items, rank), np.float32), 1.0
+    if isinstance(model.mean, Factors):
+        return _belief_of_factors(model, rank)
+    per_world = max(1, 20 * _ROWS // items // len(model.worlds)) if items > 2000 else 100
+    rows = [
+        world.rows(users).astype(np.float32) - model.mean.rows(users)
+        for world in model.worlds
+        for users in [rng.permutation(model.mean.shape[0])[:per_world]]
+    ]
+    return _directions(np.vstack(rows), rank)
+
+
+def _directions(deviations: Array, rank: int) -> tuple[Array, float]:
+    """Factors F with F F' near the covariance of the rows, and the standard deviation of the rest."""
+    covariance = (deviations.T @ deviations).astype(np.float64) / len(deviations)
+    values, axes = np.linalg.eigh(covariance)
+    top = np.argsort(-values)[:rank]
+    factors = axes[:, top] * np.sqrt(np.maximum(values[top], 0.0))
+    factors = np.pad(factors, ((0, 0), (0, rank - factors.shape[1])))
+    rest = max(float(values.sum() - values[top].sum()) / len(values), 0.0)
+    return factors.astype(np.float32), float(np.sqrt(rest))
+
+
+def _belief_of_factors(model: UserModel, rank: int) -> tuple[Array, float]:
+    """For a large model no table is made: a user is off by a third of how much users differ."""
+    assert isinstance(model.mean, Factors)
+    spread = np.cov(model.mean.user[: 25 * _ROWS].T.astype(np.float64))
+    values, axes = np.linalg.eigh(np.atleast_2d(spread))
+    top = np.argsort(-values)[:rank]
+    factors = model.mean.item @ (axes[:, top] * np.sqrt(np.maximum(values[top] / 9, 0.0)))
+    return np.pad(factors, ((0, 0), (0, rank - factors.shape[1]))).astype(np.float32), 0.3

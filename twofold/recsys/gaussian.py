@@ -1,0 +1,177 @@
+"""An exact Gaussian process over (user, item) ratings whose posterior worlds can be drawn at once.
+
+The kernel is a sum of products K_user x K_item (constant, user, item, features, and their products), so every
+product with the kernel is two small matrix products, and only the logged ratings meet in one Cholesky factor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..core.errors import ConfigError, UserError
+from .data import Array, Dataset, Features, Ratings
+
+
+@dataclass(frozen=True)
+class GaussianConfig:
+    """Settings of the Gaussian process."""
+
+    samples: int = 200  # posterior worlds drawn
+    tune_ratings: int = 2000  # about so many ratings (of whole users) choose the kernel's scales
+    tune_steps: int = 60
+    tune_lr: float = 0.1
+    most_ratings: int = 12_000  # a Cholesky factor of more would take minutes and gigabytes
+
+    def __post_init__(self) -> None:
+        if self.samples < 1:
+            raise ConfigError(f"gaussian.samples must be at least 1, got {self.samples}")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Pairs of (user kernel [U, U], item kernel [I, I]), their log variances, the log noise variance."""
+
+    parts: tuple[tuple[Tensor, Tensor], ...]
+    log_variance: Tensor  # [parts]
+    log_noise: Tensor
+
+    def among(self, users: Tensor, items: Tensor) -> Tensor:
+        """The kernel between logged pairs [n, n]."""
+        total = torch.zeros(len(users), len(users), dtype=torch.float64)
+        for start in range(0, len(users), 512):  # in slices: whole temporaries would be gigabytes
+            some = slice(start, start + 512)
+            for weight, (user, item) in zip(self.log_variance.exp(), self.parts, strict=True):
+                total[some] += weight * user[users[some]][:, users] * item[items[some]][:, items]
+        return total
+
+    def spread(self, table: Tensor) -> Tensor:
+        """The kernel times a whole table [..., U, I] of weights."""
+        total = torch.zeros_like(table)
+        for weight, (user, item) in zip(self.log_variance.exp(), self.parts, strict=True):
+            total += weight * (user @ table @ item)
+        return total
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Mean and drawn worlds of the ratings, as whole tables."""
+
+    mean: Array  # float32 [U, I]
+    samples: Array  # float32 [S, U, I]
+    noise: float  # standard deviation of a single rating around the mean
+
+
+def fit_gaussian(data: Dataset, cfg: GaussianConfig, rng: np.random.Generator) -> Posterior:
+    """The posterior of all ratings given the training log and the features alone."""
+    log = data.train
+    if len(log) > cfg.most_ratings:
+        raise UserError(
+            f"the exact Gaussian process takes at most {cfg.most_ratings} ratings, the log has {len(log)}: "
+            "choose user_model.kind=deepfm"
+        )
+    offset = float(log.values.mean())
+    kernel = _tune(_kernel(data), log, offset, cfg, rng)
+    return _posterior(kernel, log, offset, cfg.samples, rng)
+
+
+def _kernel(data: Dataset) -> Kernel:
+    """All products of {constant, features, own} over users and items, but own x own."""
+    user = _bases(data.users, data.user_features)
+    item = _bases(data.items, data.item_features)
+    parts = tuple(
+        (user[one], item[other]) for one in user for other in item if (one, other) != ("own", "own")
+    )
+    return Kernel(parts, torch.full((len(parts),), -3.0, dtype=torch.float64), torch.tensor(0.0).double())
+
+
+def _bases(count: int, features: Features | None) -> dict[str, Tensor]:
+    bases = {"constant": torch.ones(count, count, dtype=torch.float64), "own": torch.eye(count).double()}
+    if features is not None:
+        values = torch.from_numpy(features.values).double()
+        values = values - values.mean(0)
+        bases["features"] = values @ values.T / values.square().sum(1).mean().clamp_min(1e-12)
+    return bases
+
+
+def _tune(
+    kernel: Kernel, log: Ratings, offset: float, cfg: GaussianConfig, rng: np.random.Generator
+) -> Kernel:
+    """The variances that make the logged ratings of some whole users most likely."""
+    chosen, users = np.zeros(0, np.int64), iter(rng.permutation(len(log.user_names)))
+    while len(chosen) < min(cfg.tune_ratings, len(log)):
+        chosen = np.append(chosen, np.flatnonzero(log.users == next(users)))
+    some = log.take(chosen[: cfg.tune_ratings])
+    pairs = torch.from_numpy(some.users).long(), torch.from_numpy(some.items).long()
+    target = torch.from_numpy(some.values).double() - offset
+    blocks = torch.stack(
+        [user[pairs[0]][:, pairs[0]] * item[pairs[1]][:, pairs[1]] for user, item in kernel.parts]
+    ).float()
+    logs = torch.cat([kernel.log_variance, kernel.log_noise[None]]).requires_grad_()
+    optimiser = torch.optim.Adam([logs], lr=cfg.tune_lr)
+    for _ in range(cfg.tune_steps):
+        logs.grad = _slope(logs.detach(), blocks, target.float())
+        optimiser.step()
+    return Kernel(kernel.parts, logs.detach()[:-1], logs.detach()[-1])
+
+
+def _slope(logs: Tensor, blocks: Tensor, target: Tensor) -> Tensor:
+    """Gradient of minus the log marginal likelihood by the log variances of the parts and of the noise."""
+    scales = logs.exp().float()
+    covariance = torch.einsum("p,pij->ij", scales[:-1], blocks)
+    covariance.diagonal().add_(scales[-1] + 1e-4)
+    inverse = torch.cholesky_inverse(torch.linalg.cholesky(covariance))
+    weights = inverse @ target
+    rest = inverse - torch.outer(weights, weights)
+    slope = 0.5 * scales * torch.cat([torch.einsum("ij,pij->p", rest, blocks), rest.trace()[None]])
+    # A weak prior keeps parts that are not needed from drifting to minus infinity.
+    prior = torch.cat([0.02 * (logs[:-1] + 3), torch.zeros(1)])
+    return slope.double() + prior
+
+
+@torch.no_grad()
+def _posterior(
+    kernel: Kernel, log: Ratings, offset: float, samples: int, rng: np.random.Generator
+) -> Posterior:
+    """Mean and samples by Matheron's rule: a prior draw, corrected by what it misses of the log."""
+    users, items = torch.from_numpy(log.users).long(), torch.from_numpy(log.items).long()
+    target = torch.from_numpy(log.values).double() - offset
+    noise = float(kernel.log_noise.exp())
+    covariance = kernel.among(users, items)
+    covariance.diagonal().add_(noise + 1e-6)
+    factor = torch.linalg.cholesky(covariance)
+    roots = [(_root(user), _root(item)) for user, item in kernel.parts]
+    shape = (len(log.user_names), len(log.item_names))
+
+    def corrected(prior: Tensor, missing: Tensor) -> Tensor:
+        table = torch.zeros(shape, dtype=torch.float64)
+        table[users, items] = torch.cholesky_solve(missing[:, None], factor)[:, 0]
+        return prior + kernel.spread(table)
+
+    mean = corrected(torch.zeros(shape, dtype=torch.float64), target)
+    draws = np.empty((samples, *shape), np.float32)
+    for index in range(samples):
+        prior = _prior_draw(kernel, roots, shape, rng)
+        seen = prior[users, items] + noise**0.5 * torch.from_numpy(rng.standard_normal(len(target)))
+        draws[index] = (corrected(prior, target - seen) + offset).float().numpy()
+    return Posterior((mean + offset).float().numpy(), draws, noise**0.5)
+
+
+def _root(matrix: Tensor) -> Tensor:
+    """A matrix R with R R' = matrix, with as few columns as its rank allows."""
+    values, vectors = torch.linalg.eigh(matrix)
+    kept = values > 1e-9 * values[-1]
+    return vectors[:, kept] * values[kept].sqrt()  # type: ignore[no-any-return]
+
+
+def _prior_draw(
+    kernel: Kernel, roots: list[tuple[Tensor, Tensor]], shape: tuple[int, int], rng: np.random.Generator
+) -> Tensor:
+    total = torch.zeros(shape, dtype=torch.float64)
+    for weight, (user, item) in zip(kernel.log_variance.exp(), roots, strict=True):
+        white = torch.from_numpy(rng.standard_normal((user.shape[1], item.shape[1])))
+        total += weight.sqrt() * (user @ white @ item.T)
+    return total

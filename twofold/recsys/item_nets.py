@@ -1,0 +1,199 @@
+"""Actor and critics over items, and the choice of the item to show: the domain's half of TD3."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from twofold.core.errors import ConfigError
+from twofold.nets.mlp import MLP, Affine, affine
+from twofold.nets.twin import Twin
+
+from .candidates import Candidates
+from .data import Array
+from .items import CHUNK
+from .networks import ItemNetConfig
+from .seen import Seen
+from .tables import Tables
+from .trackers import Tracker
+
+Observation = dict[str, Tensor] | Seen
+SOFT = 8  # items that a point between items is a mixture of, while the actor learns
+
+
+class State(nn.Module):
+    """Who the user is and what the episode was so far: obs -> [B, outputs]."""
+
+    def __init__(self, cfg: ItemNetConfig, tables: Tables, generator: torch.Generator) -> None:
+        super().__init__()
+        self.cfg, self.tables = cfg, tables
+        self.tracker = Tracker(cfg, tables.width, generator)
+        self.outputs = self.tracker.outputs + 1 + tables.beliefs + (tables.rank if cfg.user_embedding else 0)
+
+    def forward(self, obs: Observation) -> Tensor:
+        seen = Seen.of(obs)
+        items, ratings, there = seen.last(self.cfg.window_size)
+        centred = (ratings - self.tables.level(seen.user).unsqueeze(1)) * there
+        parts = [self.tracker(self.tables.item_vectors[items], centred, there)]
+        parts.append(seen.turn / seen.items.shape[1])
+        if seen.belief is not None:
+            parts.append(seen.belief)
+        if self.cfg.user_embedding:
+            parts.append(self.tables.user_factors[seen.user])
+        return torch.cat(parts, dim=-1)
+
+
+class ItemActor(nn.Module):
+    """obs -> a unit vector in the item space (or a point of [0, 1]^d with `positive_actions`)."""
+
+    def __init__(self, cfg: ItemNetConfig, tables: Tables, generator: torch.Generator) -> None:
+        super().__init__()
+        self.cfg, self.tables = cfg, tables
+        self.state = State(cfg, tables, generator)
+        inputs = self.state.outputs + (tables.width if cfg.guide else 0)
+        self.body = MLP(inputs, cfg.hidden_sizes, tables.width, output="tanh", generator=generator)
+
+    def forward(self, obs: Observation) -> Tensor:
+        seen = self.tables.seen(obs)
+        state = self.state(seen)
+        if not self.cfg.guide:
+            point = self.body(state)
+        else:
+            towards = self.tables.towards_the_best(seen)
+            point = self.body(torch.cat([state, towards], dim=-1)) + towards
+        if self.cfg.positive_actions:
+            return (point.clamp(-1, 1) + 1) / 2  # type: ignore[no-any-return]
+        return functional.normalize(point, dim=-1)
+
+
+class ItemCritic(nn.Module):
+    """(obs, point) -> the values [2, B] of the item that the point stands for."""
+
+    def __init__(self, cfg: ItemNetConfig, tables: Tables, generator: torch.Generator) -> None:
+        super().__init__()
+        self.cfg, self.tables = cfg, tables
+        self.state = State(cfg, tables, generator)
+        self.candidates = Candidates(cfg, tables) if cfg.critic_on == "item" else None
+        width = tables.width + (self.candidates.outputs if self.candidates is not None else 0)
+        self.head = Twin(self.state.outputs, width, cfg.hidden_sizes, generator=generator)
+
+    def forward(self, obs: Observation, point: Tensor) -> Tensor:
+        seen = self.tables.seen(obs)
+        return self.head(self.state(seen), self._features(seen, point))  # type: ignore[no-any-return]
+
+    def first(self, obs: Observation, point: Tensor) -> Tensor:
+        """The first critic alone [B]."""
+        seen = self.tables.seen(obs)
+        return self.head.first(self.state(seen), self._features(seen, point))
+
+    def of_items(self, obs: Observation, items: Tensor) -> Tensor:
+        """Values of several items per row: items [B, k] -> [2, B, k]."""
+        seen = self.tables.seen(obs)
+        state = self.state(seen)
+        features = self.tables.item_vectors[items]
+        if self.candidates is not None:
+            features = torch.cat([features, self.candidates(seen, items)], dim=-1)
+        return self._joined(state, features)
+
+    def _joined(self, state: Tensor, features: Tensor) -> Tensor:
+        """The head for state [B, s] and features [B, k, f]: the state's part of the first layer is done once."""
+        first, *rest = (cast(Affine, layer) for layer in self.head.layers)
+        for_item, for_state, bias = first.matrix.split([features.shape[2], state.shape[1], 1], dim=1)  # type: ignore[no-untyped-call]
+        shape = (2, *features.shape[:2], first.outputs)
+        x = (features.flatten(0, 1) @ for_item).view(shape) + (state @ for_state + bias).unsqueeze(2)
+        x = x.flatten(1, 2)
+        for layer in rest:
+            x = affine(layer.matrix, torch.relu(x))
+        values: Tensor = x.view(shape[:3])
+        return values
+
+    def _features(self, seen: Seen, point: Tensor) -> Tensor:
+        """The item's features; for a point between items a soft mixture, through which the gradient flows."""
+        if self.candidates is None:
+            return point
+        soft = point.requires_grad
+        scores, items = self.tables.nearest(seen, point, SOFT if soft else 1)
+        features = torch.cat([self.tables.item_vectors[items], self.candidates(seen, items)], dim=-1)
+        if not soft:
+            return features.squeeze(1)
+        weights = (self.cfg.sharpness * scores).softmax(dim=-1)
+        return (weights.unsqueeze(-1) * features).sum(dim=1)
+
+
+class Chooser:
+    """From the actor's point to the item that is shown, as the vector of that item."""
+
+    def __init__(self, cfg: ItemNetConfig, tables: Tables) -> None:
+        self.cfg, self.tables = cfg, tables
+
+    @torch.no_grad()
+    def choose(self, obs: Observation, point: Tensor, critic: Any) -> Tensor:
+        """The nearest item that may be shown, or the best of the `rerank` nearest by the smaller critic."""
+        if self.cfg.rerank == 1:
+            if self.cfg.critic_on == "point":
+                return point
+            return self.tables.item_vectors[self.tables.nearest(self.tables.seen(obs), point, 1)[1][:, 0]]
+        items, values = self._ranked(obs, point, critic)
+        best = values.amin(dim=0).argmax(dim=1, keepdim=True)
+        return self.tables.item_vectors[items.gather(1, best)[:, 0]]
+
+    @torch.no_grad()
+    def values(self, obs: Observation, point: Tensor, critic: Any) -> Tensor:
+        """The critic's values [2, B] of what `choose` would show."""
+        if self.cfg.rerank == 1:
+            return critic(obs, point)  # type: ignore[no-any-return]
+        _, values = self._ranked(obs, point, critic)
+        best = values.amin(dim=0).argmax(dim=1)
+        return values[:, torch.arange(len(best)), best]
+
+    def _ranked(self, obs: Observation, point: Tensor, critic: Any) -> tuple[Tensor, Tensor]:
+        seen = self.tables.seen(obs)
+        _, items = self.tables.nearest(seen, point, self.cfg.rerank)
+        return items, critic.of_items(seen, items)
+
+    def explore(self, obs: dict[str, Array], action: Array, rng: np.random.Generator) -> Array:
+        """Now and then, and for each row by itself, a random item."""
+        swapped = rng.random(len(action)) < self.cfg.remap_eps
+        return np.where(swapped[:, None], self.random(obs, rng), action)
+
+    def random(self, obs: dict[str, Array], rng: np.random.Generator) -> Array:
+        """The vector of a random item that may be shown, for each row."""
+        count = len(self.tables.item_vectors)
+        items = rng.integers(count, size=len(obs["turn"]))
+        history, turn = obs["items"], obs["turn"]
+        recent = np.arange(history.shape[1]) >= turn - obs["block"]
+        for _ in range(20):
+            refused = ((history == items[:, None]) & recent).any(axis=1)
+            if not refused.any():
+                break
+            items = np.where(refused, rng.integers(count, size=len(items)), items)
+        return self.tables.item_vectors[torch.from_numpy(items)].numpy()
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.tables.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.tables.load_state_dict(state)
+
+
+class ItemNetworks:
+    """What TD3 asks a domain for: actor, critic, and the chooser between them."""
+
+    def __init__(
+        self, cfg: ItemNetConfig, observation_space: Any, action_space: Any, generator: torch.Generator
+    ) -> None:
+        if "items" not in getattr(observation_space, "spaces", {}):
+            raise ConfigError("the networks 'recsys/items' need a world of users (env: recsys/users)")
+        self.cfg, self.generator = cfg, generator
+        self.tables = Tables.of(action_space, observation_space, cfg.rank, CHUNK)
+        self.chooser = Chooser(cfg, self.tables)
+
+    def actor(self) -> nn.Module:
+        return ItemActor(self.cfg, self.tables, self.generator)
+
+    def critic(self) -> nn.Module:
+        return ItemCritic(self.cfg, self.tables, self.generator)

@@ -1,0 +1,285 @@
+"""Readers of Coat, Yahoo! R3, MovieLens, KuaiRec and KuaiRand files, and of any CSV or Parquet."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from ..core.errors import MissingPackage, UserError
+from .data import Array, BadRows, Dataset, Features, Ratings, category_table, from_matrix, table
+from .truth import Matrix
+
+USER_COLUMNS = ("user", "user_id", "userid", "uid")
+ITEM_COLUMNS = ("item", "item_id", "itemid", "movie_id", "video_id", "song_id")
+VALUE_COLUMNS = ("rating", "value", "score", "stars", "click", "is_click", "watch_ratio")
+TIME_COLUMNS = ("timestamp", "time", "ts", "time_ms")
+
+Records = Iterator[tuple[int, Sequence[str]]]
+
+
+def load(kind: str, path: Path | None) -> Dataset:
+    """The data set of this format at `path` (a file for `ratings`, else a folder of published files)."""
+    if path is None or not path.exists():
+        raise UserError(f"no {kind} data at '{path}': set env_args.path to where its files are")
+    return FORMATS[kind](path)
+
+
+def ratings(path: Path) -> Dataset:
+    """A CSV (or TSV) or Parquet file with columns user, item, rating and optionally a timestamp.
+
+    Optional feature tables beside it: NAME.users.csv and NAME.items.csv, their first column is the id.
+    """
+    records = _parquet(path) if path.suffix in (".parquet", ".pq") else _delimited(path)
+    train, report = table(records, path.name)
+    return Dataset(
+        name=path.stem,
+        train=train,
+        low=float(train.values.min()),
+        high=float(train.values.max()),
+        user_features=_feature_table(path.with_suffix(".users.csv"), train.user_names),
+        item_features=_feature_table(path.with_suffix(".items.csv"), train.item_names),
+        report=report,
+    )
+
+
+def coat(folder: Path) -> Dataset:
+    """Coat: self-selected and random ratings, propensities, one-hot features, ground truth."""
+    truth = folder / "ground_truth.ascii"
+    item_features = _one_hot(folder, "item")
+    return Dataset(
+        name="coat",
+        train=from_matrix(np.loadtxt(folder / "train.ascii")),
+        test=from_matrix(np.loadtxt(folder / "test.ascii")),
+        low=1.0,
+        high=5.0,
+        truth=Matrix(np.loadtxt(truth, dtype=np.float32)) if truth.exists() else None,
+        propensities=_optional(folder / "propensities.ascii"),
+        user_features=_one_hot(folder, "user"),
+        item_features=item_features,
+        categories=_flags_to_categories(item_features, "jackettype:"),
+    )
+
+
+def yahoo(folder: Path) -> Dataset:
+    """Yahoo! R3: tab separated user, song, rating; self-selected train file, random test file."""
+    train_path, test_path = _find(folder, "*train.txt"), _find(folder, "*test.txt")
+    train, report = table(_lines(train_path, "\t"), train_path.name, (1, 5))
+    test = _same_tables(_lines(test_path, "\t"), test_path.name, (1, 5), train)
+    return Dataset("yahoo", train, 1.0, 5.0, test=test, report=report)
+
+
+def movielens(folder: Path) -> Dataset:
+    """MovieLens-100k (u.data), MovieLens-1M (ratings.dat) or RecBole's atomic files (*.inter)."""
+    if (folder / "u.data").exists():
+        return _movielens_100k(folder)
+    if (folder / "ratings.dat").exists():
+        return _movielens_1m(folder)
+    return _atomic(folder)
+
+
+def _movielens_100k(folder: Path) -> Dataset:
+    train, report = table(_lines(folder / "u.data", "\t"), "u.data", (1, 5))
+    rows = {row[0]: row for _, row in _lines(folder / "u.item", "|", "latin-1")}
+    genres = [[g for g, flag in enumerate(rows[name][-19:]) if flag == "1"] for name in train.item_names]
+    titles = tuple(rows[name][1] for name in train.item_names)
+    return _with_genres(Dataset("ml-100k", train, 1.0, 5.0, item_titles=titles, report=report), genres, None)
+
+
+def _movielens_1m(folder: Path) -> Dataset:
+    train, report = table(_lines(folder / "ratings.dat", "::"), "ratings.dat", (1, 5))
+    rows = {row[0]: row for _, row in _lines(folder / "movies.dat", "::", "latin-1")}
+    words = [rows[name][2].strip().split("|") for name in train.item_names]
+    titles = tuple(rows[name][1] for name in train.item_names)
+    data = Dataset("ml-1m", train, 1.0, 5.0, item_titles=titles, report=report)
+    return _with_genres(data, *_numbered(words))
+
+
+def _atomic(folder: Path) -> Dataset:
+    path = _find(folder, "*.inter")
+    train, report = table(_delimited(path, "\t"), path.name)
+    data = Dataset(path.stem, train, float(train.values.min()), float(train.values.max()), report=report)
+    item_path = path.with_suffix(".item")
+    if not item_path.exists():
+        return data
+    lines = _lines(item_path, "\t")
+    header = [name.split(":")[0] for name in next(lines)[1]]
+    rows = {row[0]: row for _, row in lines}
+    title = next((header.index(name) for name in header if "title" in name), 0)
+    genre = next((header.index(name) for name in ("class", "genre", "genres") if name in header), None)
+    data = replace(data, item_titles=tuple(rows[name][title] for name in train.item_names))
+    if genre is None:
+        return data
+    return _with_genres(data, *_numbered([rows[name][genre].split() for name in train.item_names]))
+
+
+def kuairec(folder: Path) -> Dataset:
+    """KuaiRec: big_matrix.csv trains, small_matrix.csv tests; reward is the watch ratio up to 5."""
+    train, report = _clipped(
+        _delimited(_find(folder, "big_matrix.csv"), want="watch_ratio"), "big_matrix.csv"
+    )
+    test = _same_tables(_delimited(_find(folder, "small_matrix.csv"), want="watch_ratio"), "small_matrix.csv",
+                        None, train)  # fmt: skip
+    groups = {row[0]: json.loads(row[1]) for _, row in _body(_find(folder, "item_categories.csv"))}
+    data = Dataset(
+        "kuairec", train, 0.0, 5.0, test=replace(test, values=np.clip(test.values, 0, 5)), report=report
+    )
+    return replace(data, categories=category_table([groups.get(name, []) for name in train.item_names]))
+
+
+def kuairand(folder: Path) -> Dataset:
+    """KuaiRand-Pure: standard logs train, the random log tests; reward is the click."""
+    logs = sorted(folder.rglob("log_standard*.csv"))
+    if not logs:
+        raise UserError(f"no log_standard*.csv below '{folder}'")
+    records = ((line, row) for path in logs for line, row in _delimited(path, want="is_click"))
+    train, report = table(records, "log_standard*.csv", (0, 1))
+    test = _same_tables(
+        _delimited(_find(folder, "log_random*.csv"), want="is_click"), "log_random", (0, 1), train
+    )
+    tags = _column(_find(folder, "video_features_basic*.csv"), "tag")
+    groups = [
+        [int(tag) for tag in tags.get(name, "").split(",") if tag.isdecimal()] for name in train.item_names
+    ]
+    return Dataset("kuairand", train, 0.0, 1.0, test=test, categories=category_table(groups), report=report)
+
+
+FORMATS: dict[str, Callable[[Path], Dataset]] = {
+    "ratings": ratings,
+    "coat": coat,
+    "yahoo": yahoo,
+    "movielens": movielens,
+    "kuairec": kuairec,
+    "kuairand": kuairand,
+}
+
+
+def _find(folder: Path, pattern: str) -> Path:
+    found = sorted(folder.rglob(pattern))
+    if not found:
+        raise UserError(f"no file {pattern} below '{folder}'")
+    return found[0]
+
+
+def _lines(path: Path, separator: str, encoding: str = "utf-8") -> Records:
+    """Every line with its number, split at the separator."""
+    with path.open(encoding=encoding) as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                yield number, line.rstrip("\n").split(separator)
+
+
+def _body(path: Path, separator: str = ",") -> Records:
+    """The rows below a CSV header."""
+    with path.open(newline="", encoding="utf-8") as file:
+        reader = csv.reader(file, delimiter=separator)
+        next(reader)
+        for row in reader:
+            yield reader.line_num, row
+
+
+def _delimited(path: Path, separator: str | None = None, want: str | None = None) -> Records:
+    """The rating columns of a delimited file, found by the names in its header."""
+    with path.open(newline="", encoding="utf-8") as file:
+        first = file.readline()
+        file.seek(0)
+        separator = separator or ("\t" if "\t" in first else ";" if ";" in first else ",")
+        reader = csv.reader(file, delimiter=separator)
+        header = [name.split(":")[0].strip().lower() for name in next(reader)]
+        columns = _columns(header, path.name, want)
+        for row in reader:
+            yield reader.line_num, [row[c] if c < len(row) else "" for c in columns] if row else []
+
+
+def _columns(header: list[str], source: str, want: str | None) -> list[int]:
+    """Where user, item, rating and (if there is one) time stand in this header."""
+    found = []
+    kinds = (USER_COLUMNS, ITEM_COLUMNS, (want,) if want else VALUE_COLUMNS)
+    for choices in kinds:
+        place = next((header.index(name) for name in choices if name in header), None)
+        if place is None:
+            raise UserError(
+                f"{source} has no column named {' or '.join(choices)}; it has {', '.join(header)}"
+            )
+        found.append(place)
+    return found + [header.index(name) for name in TIME_COLUMNS if name in header][:1]
+
+
+def _parquet(path: Path) -> Records:
+    """The rating columns of a Parquet file; needs pyarrow."""
+    try:
+        import pyarrow.parquet as parquet  # type: ignore[import-not-found,unused-ignore]
+    except ModuleNotFoundError:
+        raise MissingPackage("pyarrow", "recsys", f"reading {path.name}") from None
+    frame = parquet.read_table(path)
+    header = [name.lower() for name in frame.column_names]
+    columns = [frame.column(c).to_pylist() for c in _columns(header, path.name, None)]
+    for number, row in enumerate(zip(*columns, strict=True), 1):
+        yield number, ["" if value is None else str(value) for value in row]
+
+
+def _clipped(records: Records, source: str) -> tuple[Ratings, BadRows]:
+    found, report = table(records, source)
+    return replace(found, values=np.clip(found.values, 0, 5)), report
+
+
+def _same_tables(
+    records: Records, source: str, bounds: tuple[float, float] | None, train: Ratings
+) -> Ratings:
+    """A test log with the ids of the train log; pairs of unknown users or items are left out."""
+    users, items = set(train.user_names), set(train.item_names)
+    known = ((line, row) for line, row in records if len(row) > 1 and row[0] in users and row[1] in items)
+    return table(known, source, bounds, (train.user_names, train.item_names))[0]
+
+
+def _column(path: Path, name: str) -> dict[str, str]:
+    """One named column of a CSV by its first column."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return {next(iter(row.values())): row[name] or "" for row in csv.DictReader(file)}
+
+
+def _optional(path: Path) -> Array | None:
+    return np.loadtxt(path, dtype=np.float32) if path.exists() else None
+
+
+def _one_hot(folder: Path, kind: str) -> Features:
+    names = (folder / f"{kind}_features_map.txt").read_text().split("\n")
+    values = np.loadtxt(folder / f"{kind}_features.ascii", dtype=np.float32)
+    return Features(values, tuple(name for name in names if name))
+
+
+def _flags_to_categories(features: Features, prefix: str) -> Array:
+    columns = [index for index, name in enumerate(features.names) if name.startswith(prefix)]
+    return category_table([list(np.flatnonzero(row[columns])) for row in features.values])
+
+
+def _numbered(words: list[list[str]]) -> tuple[list[list[int]], tuple[str, ...]]:
+    """Category words as numbers, and the words in the order of their numbers."""
+    names = tuple(sorted({word for group in words for word in group if word}))
+    place = {name: index for index, name in enumerate(names)}
+    return [[place[word] for word in group if word] for group in words], names
+
+
+def _with_genres(data: Dataset, groups: list[list[int]], names: tuple[str, ...] | None) -> Dataset:
+    """The data set with its genres as categories and as item features."""
+    count = max((max(group, default=-1) for group in groups), default=-1) + 1
+    values = np.zeros((len(groups), count), np.float32)
+    for row, group in enumerate(groups):
+        values[row, group] = 1.0
+    labels = names or tuple(f"genre:{index}" for index in range(count))
+    return replace(data, categories=category_table(groups), item_features=Features(values, labels))
+
+
+def _feature_table(path: Path, names: tuple[str, ...]) -> Features | None:
+    """A CSV of numbers by id; ids that are absent get zeros."""
+    if not path.exists():
+        return None
+    with path.open(newline="", encoding="utf-8") as file:
+        header = next(csv.reader(file))[1:]
+    rows = {row[0]: [float(value or 0) for value in row[1:]] for _, row in _body(path)}
+    blank = [0.0] * len(header)
+    return Features(np.array([rows.get(name, blank) for name in names], np.float32), tuple(header))

@@ -1,0 +1,142 @@
+"""When a user has had enough: the two families of quit rules, batched over rows, and their windows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+
+from .data import Array
+from .truth import Factors, Matrix, hashed_uniform
+
+
+class QuitRule(Protocol):
+    """Does the new item, after the items of the window, end the episode?"""
+
+    def hits(self, worlds: Array, seeds: Array, items: Array, window: Array) -> Array:
+        """worlds, episode seeds, items [N], window [N, n] with -1 where there is no item -> bool [N]."""
+        ...
+
+
+@dataclass(frozen=True)
+class Never:
+    """No quitting."""
+
+    def hits(self, worlds: Array, seeds: Array, items: Array, window: Array) -> Array:
+        return np.zeros(len(items), bool)
+
+
+@dataclass(frozen=True)
+class CloseTable:
+    """Quit when a window item is close to the new one; the table has one more item, never close."""
+
+    close: Array  # bool [worlds, items + 1, items + 1]
+
+    def hits(self, worlds: Array, seeds: Array, items: Array, window: Array) -> Array:
+        size = self.close.shape[-1]
+        flat = (worlds * size + items)[:, None] * size + window
+        # The pad is the table's last column: index -1 of this row is the last of the row before, so move it.
+        flat[window < 0] += size
+        return np.asarray(self.close.ravel()[flat].any(axis=1))
+
+
+@dataclass(frozen=True)
+class CloseVectors:
+    """The same for large catalogues: distances of vectors [worlds, items, d] are computed when needed."""
+
+    vectors: Array
+    thresholds: Array  # [worlds]
+
+    def hits(self, worlds: Array, seeds: Array, items: Array, window: Array) -> Array:
+        new = self.vectors[worlds, items]
+        old = self.vectors[worlds[:, None], window]
+        near = np.square(old - new[:, None]).sum(axis=2) < np.square(self.thresholds[worlds])[:, None]
+        return np.asarray((near & (window >= 0)).any(axis=1))
+
+
+@dataclass(frozen=True)
+class CloseByChance:
+    """A rule, and unknown close pairs: each pair is one with chance `share`, drawn anew per episode.
+
+    Which items bore together can hardly be told from a log; a policy trained so keeps to what it has tried.
+    """
+
+    known: QuitRule
+    share: float
+
+    def hits(self, worlds: Array, seeds: Array, items: Array, window: Array) -> Array:
+        new = items[:, None]
+        drawn = hashed_uniform(seeds[:, None], np.minimum(new, window), np.maximum(new, window), 5)
+        chance = ((drawn < self.share) & (window >= 0)).any(axis=1)
+        return self.known.hits(worlds, seeds, items, window) | chance
+
+
+@dataclass(frozen=True)
+class CategoryCount:
+    """Quit when any category of the new item occurs more than `threshold` times in the window."""
+
+    categories: Array  # int [items, c], -1 pads
+    threshold: float
+
+    def hits(self, worlds: Array, seeds: Array, items: Array, window: Array) -> Array:
+        new = self.categories[items]  # [N, c]
+        old = np.where((window >= 0)[:, :, None], self.categories[window], -2)  # [N, n, c]
+        same = new[:, :, None, None] == old[:, None]
+        counts = (same & (new >= 0)[:, :, None, None]).sum(axis=(2, 3))
+        return np.asarray((counts > self.threshold).any(axis=1))
+
+
+def window_of(history: Array, turns: Array, size: int, rule: Literal["intended", "compat"]) -> Array:
+    """The items that count before turn `turns` [N]: [N, size], -1 where there is none.
+
+    `compat` is the slice seq[t - n : t] as Python takes it: for t < n its start counts from the end, so in the
+    first turns only the last n - t items (or all, while t is small) are looked at.
+    """
+    offsets = turns[:, None] - 1 - np.arange(size)
+    start = np.maximum(turns - size, 0)
+    if rule == "compat":
+        start = np.where(turns < size, np.maximum(2 * turns - size, 0), turns - size)
+    counted = offsets >= start[:, None]
+    return np.where(counted, np.take_along_axis(history, np.maximum(offsets, 0), axis=1), -1)
+
+
+def close_by_distance(table: Matrix | Factors, threshold: float) -> CloseTable | CloseVectors:
+    """Items whose rating columns are nearer than `threshold` (Euclidean) are close."""
+    vectors = table.item_vectors()
+    if len(vectors) > 5000:
+        return CloseVectors(vectors[None], np.array([threshold], np.float32))
+    return CloseTable(_padded(distances(vectors) < threshold)[None])
+
+
+def close_by_share(worlds: tuple[Matrix | Factors, ...], share: float) -> CloseTable | CloseVectors:
+    """In each drawn world the closest `share` of the item pairs are close."""
+    if worlds[0].shape[1] > 5000:
+        vectors = np.stack([world.item_vectors() for world in worlds])
+        return CloseVectors(vectors, np.array([_share_threshold(v, share) for v in vectors], np.float32))
+    tables = []
+    for world in worlds:
+        apart = distances(world.item_vectors())
+        threshold = np.quantile(apart[np.triu_indices(len(apart), 1)], share)
+        tables.append(_padded(apart <= threshold))
+    return CloseTable(np.stack(tables))
+
+
+def distances(vectors: Array) -> Array:
+    """Euclidean distances of all pairs [n, n]."""
+    vectors = vectors.astype(np.float64)
+    squares = np.square(vectors).sum(axis=1)
+    apart = np.sqrt(np.maximum(squares[:, None] + squares - 2 * vectors @ vectors.T, 0.0))
+    np.fill_diagonal(apart, 0.0)
+    return np.asarray(apart)
+
+
+def _padded(close: Array) -> Array:
+    return np.pad(close, ((0, 1), (0, 1)))
+
+
+def _share_threshold(vectors: Array, share: float) -> float:
+    """The quantile of the distances of random pairs."""
+    pairs = np.random.default_rng(0).integers(len(vectors), size=(2, 200_000))
+    apart = np.linalg.norm(vectors[pairs[0]] - vectors[pairs[1]], axis=1)
+    return float(np.quantile(apart[pairs[0] != pairs[1]], share))

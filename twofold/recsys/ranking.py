@@ -1,0 +1,60 @@
+"""How good a user model is: rating errors and ranking of the held-out ratings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .data import Array, Dataset, Ratings
+
+
+def model_report(model: Any, data: Dataset, cutoffs: tuple[int, ...] = (20, 10, 5)) -> dict[str, Any]:
+    """Errors on train and test, and Recall, Precision, NDCG, HT, MAP, MRR at each cutoff on test."""
+    report: dict[str, Any] = {"train": errors(model.mean, data.train)}
+    if data.test is not None and len(data.test):
+        report["test"] = errors(model.mean, data.test)
+        liked = data.low + 0.75 * (data.high - data.low)
+        report["ranking"] = ranking(model.mean, data.test, liked, cutoffs)
+    return report
+
+
+def errors(table: Any, log: Ratings) -> dict[str, float]:
+    """MAE, MSE and RMSE of predicted ratings."""
+    off = table.at(log.users, log.items).astype(np.float64) - log.values
+    mse = float(np.square(off).mean())
+    return {"mae": float(np.abs(off).mean()), "mse": mse, "rmse": mse**0.5}
+
+
+def ranking(table: Any, log: Ratings, liked: float, cutoffs: tuple[int, ...]) -> dict[str, float]:
+    """Means over the users who like something: items of their test log ranked by the prediction."""
+    order = np.argsort(log.users, kind="stable")
+    edges = np.flatnonzero(np.diff(log.users[order])) + 1
+    found: dict[str, list[float]] = {}
+    for rows in np.split(order, edges):
+        hits = log.values[rows] >= liked
+        if not hits.any():
+            continue
+        scores = table.at(log.users[rows], log.items[rows])
+        ranked = hits[np.argsort(-scores, kind="stable")]
+        for k in cutoffs:
+            for name, value in at_cutoff(ranked, k).items():
+                found.setdefault(f"{name}@{k}", []).append(value)
+    return {name: float(np.mean(values)) for name, values in found.items()}
+
+
+def at_cutoff(ranked: Array, k: int) -> dict[str, float]:
+    """Ranking metrics of one user: `ranked` [n] says which items, best predicted first, are liked."""
+    top, liked = ranked[:k].astype(np.float64), int(ranked.sum())
+    gains = 1.0 / np.log2(np.arange(len(top)) + 2)
+    ideal = gains[: min(liked, len(top))].sum()
+    precision = np.cumsum(top) / (np.arange(len(top)) + 1)
+    first = np.flatnonzero(top)
+    return {
+        "recall": float(top.sum() / liked),
+        "precision": float(top.sum() / k),
+        "ndcg": float((top * gains).sum() / ideal),
+        "hit": float(top.any()),
+        "map": float((precision * top).sum() / min(liked, k)),
+        "mrr": float(1.0 / (first[0] + 1)) if len(first) else 0.0,
+    }

@@ -1,0 +1,155 @@
+"""Ask a trained policy: which items now, for this user or for this history, with what it expects and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..core.errors import UserError
+from ..core.policy_file import LoadedPolicy, load_policy
+from .belief import Belief
+from .catalogue import Catalogue
+from .data import Array, Dataset
+from .seen import Seen
+from .worlds import UsersConfig, make, prepare
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """One recommended item."""
+
+    item: int
+    name: str
+    value: float  # the smaller critic's value of showing it now (discounted, relative to the user's level)
+    expected_rating: float  # by the user model and the given history
+    reasons: tuple[str, ...]  # the features that lift the expectation most
+
+
+class Recommender:
+    """A trained policy with its catalogue, for one user at a time."""
+
+    def __init__(self, loaded: LoadedPolicy, data: Dataset, catalogue: Catalogue) -> None:
+        self.loaded, self.data, self.catalogue = loaded, data, catalogue
+        self.learner: Any = loaded.learner
+
+    def recommend(
+        self, history: Sequence[Any] = (), k: int = 10, user: Any = None, repeats: bool = False
+    ) -> list[Recommendation]:
+        """The k best next items after `history` ([(item, rating), ...] or [item, ...]), best first.
+
+        Items and users are named as in the data file. A user who is not given or not known is treated as an
+        average one whom the history tells about. Items of the history are left out unless `repeats`.
+        """
+        number = self._user(user)
+        items, ratings = self._history(history, number)
+        obs = self._obs(number, items, ratings, block=len(items) if not repeats else None)
+        count = min(k, self.data.items - (0 if repeats else len(set(items))))
+        if count < 1:
+            raise UserError("the history holds every item: nothing is left to recommend")
+        with torch.no_grad():
+            point = self.learner.actor.module(obs)
+            found = self._candidates(obs, point, count)
+            values = self.learner.critic.module.of_items(obs, found).amin(dim=0)[0].numpy()
+            expected = self.learner.chooser.tables.expected(Seen(obs), found)[0].numpy()
+        order = np.argsort(-values, kind="stable")[:count]
+        numbers = found[0].numpy()[order]
+        level = float(self.catalogue.user_factors[number, 0])
+        return [
+            Recommendation(int(item), self._name(item), float(values[place]), float(expected[place]) + level,
+                           self._reasons(number, int(item)))
+            for item, place in zip(numbers, order, strict=True)
+        ]  # fmt: skip
+
+    def first_items(self) -> Array:
+        """The item that the policy shows first to each user [users]."""
+        users = self.data.users
+        policy = self.learner.policy(explore=False, rows=users, rng=np.random.default_rng(0))
+        world = make(self.loaded.config.env_args, rows=users, purpose="FB")
+        obs, _ = world.reset(seed=list(range(users)), options={"reset_mask": np.ones(users, bool)})
+        return np.asarray(world.step(policy.act(obs))[4]["item"])
+
+    def _candidates(self, obs: Any, point: Any, count: int) -> Any:
+        """At least `count` items near the actor's point: as many as the policy re-ranks, or more."""
+        rerank = self.learner.chooser.cfg.rerank
+        return self.learner.chooser.tables.nearest(Seen(obs), point, max(count, rerank))[1]
+
+    def _user(self, user: Any) -> int:
+        names = self.data.train.user_names
+        return names.index(str(user)) if user is not None and str(user) in names else -1
+
+    def _item(self, name: Any) -> int:
+        names = self.data.train.item_names
+        if str(name) not in names:
+            raise UserError(f"no item '{name}' in the catalogue of {len(names)} items")
+        return names.index(str(name))
+
+    def _name(self, item: int) -> str:
+        titles = self.data.item_titles or self.data.train.item_names
+        return titles[item]
+
+    def _history(self, history: Sequence[Any], user: int) -> tuple[list[int], list[float]]:
+        """Numbers and ratings; an item without a rating counts as what was expected of it."""
+        items, ratings = [], []
+        for entry in history:
+            name, rating = entry if isinstance(entry, (tuple, list)) else (entry, None)
+            item = self._item(name)
+            expected = float(self.catalogue.expected(np.array(user), np.array(item)))
+            items.append(item)
+            ratings.append(expected if rating is None else float(rating))
+        return items, ratings
+
+    def _obs(
+        self, user: int, items: list[int], ratings: list[float], block: int | None
+    ) -> dict[str, torch.Tensor]:
+        """The observation that the world would give; only the newest items fit into its history."""
+        cfg: UsersConfig = self.loaded.config.env_args
+        belief = Belief(self.catalogue, 1)
+        belief.reset(np.array([0]))
+        seen = np.full((1, max(len(items), 1)), -1)
+        for turn, (item, rating) in enumerate(zip(items, ratings, strict=True)):
+            belief.see(np.array([user]), np.array([item]), np.array([rating], np.float32), seen)
+            seen[0, turn] = item
+        size = cfg.max_turn
+        items, ratings = items[-(size - 1) :], ratings[-(size - 1) :]
+        row, given = np.full((1, size), -1, np.int32), np.zeros((1, size), np.float32)
+        row[0, : len(items)], given[0, : len(items)] = items, ratings
+        limit = cfg.cool_down if block is None else size
+        obs = {"user": np.array([[user]]), "turn": np.array([[len(items)]]), "block": np.array([[limit]]),
+               "items": row, "ratings": given}  # fmt: skip
+        if belief.width:
+            obs["belief"] = belief.mean
+        return {key: torch.from_numpy(np.asarray(value)) for key, value in obs.items()}
+
+    def _reasons(self, user: int, item: int) -> tuple[str, ...]:
+        """The item's own features, those that this user is expected to like most first."""
+        features = self.data.item_features
+        if features is None:
+            return ()
+        taste = self._taste(user)
+        own = list(np.flatnonzero(features.values[item]))
+        best = sorted(own, key=lambda column: -taste[column])[:3]
+        return tuple(f"{features.names[column]} ({taste[column]:+.2f})" for column in best)
+
+    def _taste(self, user: int) -> Array:
+        """Expected rating with each feature less that without it [features]."""
+        assert self.data.item_features is not None
+        expected = self.catalogue.item_factors @ self.catalogue.user_factors[user]
+        flags = self.data.item_features.values != 0
+        having = flags.sum(axis=0)
+        with_it = expected @ flags / np.maximum(having, 1)
+        without = expected @ ~flags / np.maximum(len(flags) - having, 1)
+        return with_it - without  # type: ignore[no-any-return]
+
+
+def load_recommender(path: str | Path) -> Recommender:
+    """The best policy of a run directory (or a policy file), ready to be asked."""
+    loaded = load_policy(path)
+    if not isinstance(loaded.config.env_args, UsersConfig):
+        raise UserError(f"{path} is not a policy for users (recsys/users)")
+    data, _, catalogue = prepare(loaded.config.env_args)
+    return Recommender(loaded, data, catalogue)

@@ -1,0 +1,92 @@
+"""Policies side by side on the true users, in all modes, over seeds: as numbers, as a table, as a plot."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core import files
+from ..core.policy_file import load_policy
+from ..core.run import provenance
+from .baselines import baselines
+from .metrics import markdown, measure, over_seeds, play
+from .worlds import UsersConfig, make, prepare
+
+MODES = ("FB", "NX_0", "NX_10")
+COLUMNS = (
+    "return",
+    "length",
+    "reward_per_turn",
+    "coverage",
+    "diversity",
+    "novelty",
+    "dominant_categories",
+)
+Table = dict[str, dict[str, dict[str, dict[str, float]]]]  # mode -> policy -> metric -> mean, half, std
+
+
+def table(cfg: UsersConfig, runs: list[Path], seeds: int) -> Table:
+    """Every baseline and every run (seeds of one kind together) in every mode."""
+    data, _, known = prepare(cfg)
+    users = list(range(min(data.users, 2000)))
+    liked = data.low + 0.75 * (data.high - data.low)
+    found: Table = {}
+    for mode in MODES:
+        world = make(cfg, rows=len(users), purpose=mode)
+        rows: dict[str, Any] = {}
+        for seed in range(seeds):
+            for name, policy in baselines(world, data, np.random.default_rng(seed)).items():
+                kind = re.sub(r" \(\d\)$", "", name)
+                rows.setdefault(kind, []).append(
+                    measure(play(world, policy, users), data, known.item_vectors, liked)
+                )
+        for run in runs:
+            policy = load_policy(run).learner.policy(
+                explore=False, rows=len(users), rng=np.random.default_rng(0)
+            )
+            rows.setdefault(kind_of(run), []).append(
+                measure(play(world, policy, users), data, known.item_vectors, liked)
+            )
+        found[mode] = {name: over_seeds(results) for name, results in rows.items()}
+    return found
+
+
+def kind_of(run: Path) -> str:
+    """The name of a run without its seed and date."""
+    return re.sub(r"[_-]?seed[_-]?\d+.*$", "", run.name) or run.name
+
+
+def text(found: Table, columns: tuple[str, ...]) -> str:
+    return "\n\n".join(f"### {mode}\n\n{markdown(rows, columns)}" for mode, rows in found.items())
+
+
+def write(found: Table, out: Path) -> None:
+    """OUT.md and OUT.json, with where the numbers come from."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    files.replace_bytes(out.with_suffix(".md"), (text(found, COLUMNS) + "\n").encode())
+    files.replace_bytes(
+        out.with_suffix(".json"), files.to_json({"provenance": provenance("standings"), "table": found})
+    )
+
+
+def draw(found: Table, path: Path) -> None:
+    """Bars of the mean return with intervals, one panel per mode."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, len(found), figsize=(6 * len(found), 6), squeeze=False)
+    for axis, (mode, rows) in zip(axes[0], found.items(), strict=True):
+        names = sorted(rows, key=lambda name: rows[name]["return"]["mean"])
+        means = [rows[name]["return"]["mean"] for name in names]
+        halves = [rows[name]["return"]["half"] for name in names]
+        axis.barh(names, means, xerr=halves, color=["tab:grey" if "*" in n else "tab:blue" for n in names])
+        axis.set_title(mode)
+        axis.set_xlabel("mean cumulative rating (grey: looks at the truth)")
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)

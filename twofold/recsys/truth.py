@@ -1,0 +1,124 @@
+"""What users would rate: a full matrix, or factors where a matrix would not fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .data import Array, Ratings
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Ratings by look-up; `values` is [users, items]."""
+
+    values: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.values.shape[0], self.values.shape[1]
+
+    def at(self, users: Array, items: Array) -> Array:
+        return self.values[users, items]
+
+    def rows(self, users: Array) -> Array:
+        """All items for these users [n, items]."""
+        return self.values[users]
+
+    def item_vectors(self) -> Array:
+        """Vectors whose Euclidean distances are those of the rating columns [items, d]."""
+        return np.ascontiguousarray(self.values.T, np.float32)
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Ratings as clipped (and rounded) products: user [users, k] . item [items, k]."""
+
+    user: Array
+    item: Array
+    low: float
+    high: float
+    rounded: bool = True
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.user), len(self.item)
+
+    def at(self, users: Array, items: Array) -> Array:
+        return self._rating(np.einsum("...k,...k->...", self.user[users], self.item[items]))
+
+    def rows(self, users: Array) -> Array:
+        return self._rating(self.user[users] @ self.item.T)
+
+    def item_vectors(self) -> Array:
+        """Whitened item factors: their distances equal those of the unrounded rating columns."""
+        gram = self.user.T.astype(np.float64) @ self.user
+        root = np.linalg.cholesky(gram + 1e-9 * np.trace(gram) * np.eye(len(gram)))
+        return (self.item @ root).astype(np.float32)
+
+    def _rating(self, raw: Array) -> Array:
+        return np.clip(np.round(raw) if self.rounded else raw, self.low, self.high).astype(np.float32)
+
+
+def complete(log: Ratings, low: float, high: float, rank: int = 12, ridge: float = 6.0, sweeps: int = 12,
+             seed: int = 0) -> Matrix:  # fmt: skip
+    """A full rating matrix from a log by alternating ridge regressions, clipped and rounded to whole ratings.
+
+    Used as the true users of data sets that hold no such matrix, as is usual for MovieLens.
+    """
+    rng = np.random.default_rng(seed)
+    mean = float(log.values.mean())
+    users, items = len(log.user_names), len(log.item_names)
+    left = np.hstack([np.ones((users, 1)), rng.normal(0, 0.1, (users, rank))])
+    right = np.hstack([np.zeros((items, 1)), rng.normal(0, 0.1, (items, rank))])
+    target = log.values - mean
+    for _ in range(sweeps):
+        right = _regress(log.items, left[log.users], target, items, ridge)
+        left = _regress(log.users, right[log.items], target, users, ridge, first=1.0)
+    return Matrix(np.clip(np.round(mean + left @ right.T), low, high).astype(np.float32))
+
+
+def _regress(
+    rows: Array, inputs: Array, target: Array, count: int, ridge: float, first: float = 0.0
+) -> Array:
+    """Ridge regression for each row id: solutions [count, k], pulled towards (first, 0, 0, ...)."""
+    width = inputs.shape[1]
+    gram = np.zeros((count, width, width))
+    moment = np.zeros((count, width))
+    order = np.argsort(rows, kind="stable")
+    starts = np.searchsorted(rows[order], np.arange(count + 1))
+    for row in range(count):
+        some = order[starts[row] : starts[row + 1]]
+        gram[row] = inputs[some].T @ inputs[some]
+        moment[row] = inputs[some].T @ target[some]
+    prior = np.zeros(width)
+    prior[0] = first
+    gram[:, np.arange(width), np.arange(width)] += ridge
+    return np.linalg.solve(gram, (moment + ridge * prior)[..., None])[..., 0]
+
+
+def hashed(*parts: Any) -> NDArray[np.uint64]:
+    """Well mixed 64-bit integers: randomness that is a pure function of its arguments."""
+    state = np.uint64(0x9E3779B97F4A7C15)
+    mixed: Any = np.uint64(0)
+    with np.errstate(over="ignore"):
+        for part in parts:
+            mixed = (mixed ^ np.asarray(part).astype(np.uint64)) + state
+            mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            mixed = mixed ^ (mixed >> np.uint64(31))
+    return np.asarray(mixed, np.uint64)
+
+
+def hashed_uniform(*parts: Any) -> Array:
+    """Numbers in (0, 1) from arrays of integers."""
+    return (hashed(*parts) >> np.uint64(11)).astype(np.float64) * 2.0**-53 + 2.0**-54
+
+
+def hashed_normal(*parts: Any) -> Array:
+    """Standard normal numbers from arrays of integers (Box-Muller)."""
+    radius = np.sqrt(-2.0 * np.log(hashed_uniform(*parts, 1)))
+    return (radius * np.cos(2.0 * np.pi * hashed_uniform(*parts, 2))).astype(np.float32)

@@ -1,0 +1,19 @@
+"""Teams: cooperative multi-agent worlds, value decomposition, opponent models and partner sets."""
+
+from . import actors, agents, am, coma, learner, omg, prior
+from .worlds import matrix, packages, partnered, skirmish, starcraft
+
+__all__ = [
+    "actors",
+    "agents",
+    "am",
+    "coma",
+    "learner",
+    "matrix",
+    "omg",
+    "packages",
+    "partnered",
+    "prior",
+    "skirmish",
+    "starcraft",
+]

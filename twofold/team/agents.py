@@ -1,0 +1,176 @@
+"""Recurrent agents of a team: their network, and the policy that acts with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from twofold.core.errors import ConfigError
+from twofold.core.experience import Array, Obs
+from twofold.core.registry import networks
+from twofold.core.schedules import Schedule
+from twofold.nets.recurrent import Recurrent
+
+from .worlds.space import TeamShape, shape_of
+
+
+@dataclass(frozen=True)
+class AgentsConfig:
+    """One network for all agents, or one for each."""
+
+    hidden: int = field(default=64, metadata={"aliases": ("rnn_hidden_dim", "hidden_dim")})
+    shared: bool = True  # False: every agent has weights of its own (iql_idv)
+    obs_last_action: bool = True  # the agent's own last action is part of its input
+    obs_agent_id: bool = True  # ... and so is its number
+
+    def __post_init__(self) -> None:
+        if self.hidden < 1:
+            raise ConfigError(f"networks.hidden must be at least 1, got {self.hidden}")
+
+
+@networks.register("team/agents", config=AgentsConfig)
+class TeamNetworks:
+    """Recurrent agents for worlds of this shape."""
+
+    def __init__(
+        self, cfg: AgentsConfig, observation_space: Any, action_space: Any, generator: torch.Generator
+    ) -> None:
+        self.cfg, self.shape, self.generator = cfg, shape_of(observation_space), generator
+        self.copies = 1 if cfg.shared else self.shape.agents
+        self.columns = (
+            self.shape.obs + self.shape.actions * cfg.obs_last_action + self.shape.agents * cfg.obs_agent_id
+        )
+
+    def agent(self, *, extra: int = 0) -> Recurrent:
+        """The agents' network; `extra` input columns come last."""
+        return Recurrent(
+            self.columns + extra,
+            self.cfg.hidden,
+            self.shape.actions,
+            generator=self.generator,
+            copies=self.copies,
+        )
+
+    def fill(self, x: Tensor, obs: Tensor, last_action: Tensor) -> None:
+        """Write inputs [A, ..., columns] from obs [A, ..., d] and the actions before [A, ...] (-1: none yet)."""
+        at = self.shape.obs
+        x[..., :at] = obs
+        if self.cfg.obs_last_action:
+            part = x[..., at : at + self.shape.actions]
+            part.zero_()
+            part.scatter_(
+                -1, last_action.clamp(min=0).unsqueeze(-1), (last_action >= 0).to(x.dtype).unsqueeze(-1)
+            )
+            at += self.shape.actions
+        if self.cfg.obs_agent_id:
+            part = x[..., at : at + self.shape.agents]
+            part.zero_()
+            for agent in range(self.shape.agents):
+                part[agent, ..., agent] = 1
+
+
+class TeamPolicy:
+    """Acts for all agents of all rows in one call; epsilon-greedy over available actions when exploring."""
+
+    def __init__(
+        self,
+        nets: TeamNetworks,
+        agent: Recurrent,
+        rows: int,
+        *,
+        epsilon: Schedule,
+        rng: np.random.Generator,
+        sample: bool = False,
+    ) -> None:
+        self.nets, self.agent, self.rows, self.epsilon, self.rng = nets, agent, rows, epsilon, rng
+        self.sample = sample  # draw from the softmax of the outputs in place of taking the highest
+        self.steps = 0  # world steps acted for: what the schedule counts
+        shape = nets.shape
+        self.hidden = agent.start(shape.agents * rows // agent.copies)
+        self._x = torch.zeros(shape.agents, rows, agent.inputs)
+        self.last_action = np.full((rows, shape.agents), -1, np.int64)
+
+    def reset(self, rows: Array) -> None:
+        at = torch.from_numpy(np.asarray(rows, bool))
+        self._by_agent(self.hidden)[:, at] = 0
+        self.last_action[rows] = -1
+
+    def _by_agent(self, rows: Tensor) -> Tensor:
+        """[K, R, ...] as [A, rows, ...]."""
+        return rows.view(self.nets.shape.agents, self.rows, -1)
+
+    @torch.no_grad()
+    def values(self, obs: Obs, extra: Tensor | None = None) -> Array:
+        """The network's outputs for every action, [rows, A, n]; memory goes on by one step."""
+        self.nets.fill(self._x, _agents_first(obs["obs"]), torch.from_numpy(self.last_action.T))
+        if extra is not None:
+            self._x[..., self.nets.columns :] = extra
+        out, self.hidden = self.agent(self._x.view(self.agent.copies, -1, self.agent.inputs), self.hidden)
+        return self._by_agent(out).transpose(0, 1).numpy()
+
+    def act(self, obs: Obs) -> Array:
+        """Actions [rows, A]."""
+        return self.choose(self.values(obs), obs["avail"])
+
+    def choose(self, values: Array, avail: Array) -> Array:
+        """The best available actions, each replaced by a random available one with probability epsilon."""
+        scores = np.where(avail > 0, values, -np.inf)
+        if self.sample:
+            scores = scores + self.rng.gumbel(
+                size=scores.shape
+            )  # the highest is then a draw from the softmax
+        action: Array = scores.argmax(-1)
+        epsilon = self.epsilon(self.steps)
+        if epsilon > 0:
+            random = self.rng.random(action.shape) < epsilon
+            action = np.where(random, self._uniform(avail), action)
+        self.steps += self.rows
+        self.last_action = action
+        return action
+
+    def random(self, obs: Obs) -> Array:
+        self.steps += self.rows
+        self.last_action = self._uniform(obs["avail"])
+        return self.last_action
+
+    def _uniform(self, avail: Array) -> Array:
+        # The largest of one draw per available action; +1 keeps a draw of 0 above the unavailable.
+        draws = (self.rng.random(avail.shape) + 1) * (np.asarray(avail) > 0)
+        drawn: Array = np.argmax(draws, -1)
+        return drawn
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"hidden": self.hidden.clone(), "last_action": self.last_action, "steps": self.steps}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.hidden = torch.as_tensor(np.array(state["hidden"]))
+        self.last_action, self.steps = np.array(state["last_action"]), int(state["steps"])
+
+
+def _agents_first(obs: Array) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(obs, np.float32)).transpose(0, 1)
+
+
+def fill_episodes(nets: TeamNetworks, x: Tensor, obs: Tensor, action: Tensor) -> None:
+    """Inputs [K, T + 1, R, columns] from episodes' obs [B, T + 1, A, d] and actions [B, T, A]."""
+    agents, steps, batch = nets.shape.agents, obs.shape[1], obs.shape[0]
+    before = torch.full((agents, steps, batch), -1, dtype=torch.int64)
+    before[:, 1:] = action.permute(2, 1, 0)[:, : steps - 1]
+    by_agent = obs.permute(2, 1, 0, 3)
+    if nets.copies > 1:
+        nets.fill(x, by_agent, before)
+        return
+    # Shared weights: the rows of one step are (agent, episode), so the agent axis moves behind time.
+    rows = x[0].view(steps, agents, batch, -1).transpose(0, 1)
+    nets.fill(rows, by_agent, before)
+
+
+def by_agent(q: Tensor, shape: TeamShape) -> Tensor:
+    """[K, T, R, n] of an unroll as [A, T, B, n]."""
+    if q.shape[0] == shape.agents and shape.agents > 1:
+        return q
+    return q[0].view(q.shape[1], shape.agents, -1, q.shape[-1]).transpose(0, 1)

@@ -1,0 +1,209 @@
+"""Commands of the team domain: partner sets, cross-play, mixed teams, and PyMARL's command line."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from pathlib import Path
+from typing import Any
+
+from twofold.core.config import layers_for, parse_value, resolve
+from twofold.core.errors import ConfigError, UserError
+
+from .seating import parse_team, read_partners
+
+
+def partners(argv: list[str]) -> int:
+    """twofold partners make | split | show."""
+    parser = argparse.ArgumentParser(
+        prog="twofold partners",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Populations of fixed partners: train and version them, declare who is met when.",
+        epilog="""examples:
+  twofold partners make sets/lbf --env-config=lbf --algs=iql,vdn,qmix --seeds=0,1,2 --checkpoints=2 steps=300_000
+  twofold partners split sets/lbf --test-algs=qmix --test-seeds=2
+  twofold partners show sets/lbf
+  twofold train --config=iql_omg --env-config=partnered env_args.partners=sets/lbf
+  twofold eval runs/partnered/iql_omg_seed0 --partners=sets/lbf --episodes=50""",
+    )
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    make = verbs.add_parser(
+        "make", help="train algorithms x seeds and keep policies along the way (+ key=value ...)"
+    )
+    make.add_argument("folder", type=Path)
+    make.add_argument("--env-config", required=True)
+    make.add_argument("--algs", default="iql,vdn,qmix")
+    make.add_argument("--seeds", default="0,1,2")
+    make.add_argument("--checkpoints", type=int, default=1)
+    split = verbs.add_parser("split", help="declare train and test partners")
+    split.add_argument("folder", type=Path)
+    split.add_argument("--test-algs", default="", help="algorithms met in tests only (non-homologue)")
+    split.add_argument("--test-seeds", default="", help="seeds met in tests only (homologue)")
+    show = verbs.add_parser("show", help="who is in the set")
+    show.add_argument("folder", type=Path)
+    chosen, rest = parser.parse_known_args(argv)
+    if rest and (chosen.verb != "make" or any("=" not in word for word in rest)):
+        parser.error(f"what is '{rest[0]}'? (settings of the trainings are written key=value)")
+    chosen.settings = rest
+    return {"make": _make, "split": _split, "show": _show}[chosen.verb](chosen)
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in text.split(",") if word]
+
+
+def _numbers(text: str, option: str) -> list[int]:
+    try:
+        return [int(word) for word in _words(text)]
+    except ValueError:
+        raise UserError(f"{option} takes whole numbers separated by commas, got '{text}'") from None
+
+
+def _make(chosen: argparse.Namespace) -> int:
+    from .partners import make_population
+
+    pairs = [text.partition("=") for text in chosen.settings]
+    if chosen.checkpoints < 1:
+        raise UserError(f"--checkpoints is at least 1, got {chosen.checkpoints}")
+    made = make_population(
+        chosen.folder,
+        chosen.env_config,
+        algorithms=_words(chosen.algs),
+        seeds=_numbers(chosen.seeds, "--seeds"),
+        checkpoints=chosen.checkpoints,
+        settings={key.lstrip("-"): parse_value(value) for key, _, value in pairs},
+        say=print,
+    )
+    print(
+        f"{len(made.partners)} partners, version {made.about['version']}: {chosen.folder / 'partners.json'}"
+    )
+    return 0
+
+
+def _split(chosen: argparse.Namespace) -> int:
+    from .partners import split_partners
+
+    found = read_partners(chosen.folder)
+    seeds = _numbers(chosen.test_seeds, "--test-seeds")
+    made = split_partners(found, test_algorithms=_words(chosen.test_algs), test_seeds=seeds)
+    print(f"train {len(made.train)}: {', '.join(made.train)}\ntest  {len(made.test)}: {', '.join(made.test)}")
+    return 0
+
+
+def _show(chosen: argparse.Namespace) -> int:
+    from .partners import kind_of
+
+    found = read_partners(chosen.folder)
+    print(
+        f"{found.folder}  version {found.about['version']}  {found.about['world']} {found.about['world_args']}"
+    )
+    for partner in found.partners:
+        print(f"  {partner.name:<24} {partner.algorithm:<10} {kind_of(found, partner.name)}")
+    return 0
+
+
+def eval_partners(argv: list[str]) -> int:
+    """twofold eval RUN ... --partners=SET: cross-play with every partner, as table, heat map and curves."""
+    from twofold.core.policy_file import load_policy
+
+    from .partners import cross_play, draw_adaptation, draw_cross_play
+
+    parser = argparse.ArgumentParser(prog="twofold eval", description="Play with every partner of a set.")
+    parser.add_argument(
+        "policies", nargs="*", help="runs or policy files; none: the partners among themselves"
+    )
+    parser.add_argument("--partners", type=Path, required=True)
+    parser.add_argument("--episodes", type=int, default=32)
+    parser.add_argument("--seed", type=int, default=3_000_000)
+    parser.add_argument("--seats", type=int, default=1, help="seats of the evaluated policy")
+    parser.add_argument(
+        "--out", type=Path, default=Path("cross_play"), help="folder for the table and pictures"
+    )
+    chosen = parser.parse_args(argv)
+    if chosen.episodes < 1:
+        raise UserError("--episodes is at least 1")
+    found = read_partners(chosen.partners)
+    named = {_label(path): load_policy(path) for path in chosen.policies}
+    policies = named or {partner.name: partner.load() for partner in found.partners}
+    mean, half, curves = cross_play(
+        found, policies, episodes=chosen.episodes, seed=chosen.seed, seats=chosen.seats
+    )
+    columns = [partner.name for partner in found.partners]
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    _write_table(chosen.out / "cross_play.csv", list(policies), columns, mean, half)
+    draw_cross_play(mean, half, list(policies), columns, chosen.out / "cross_play.png")
+    draw_adaptation(curves, chosen.out / "adaptation.png")
+    _print_table(list(policies), columns, mean, half)
+    print(f"table      {chosen.out / 'cross_play.csv'}\nheat map   {chosen.out / 'cross_play.png'}")
+    print(f"adaptation {chosen.out / 'adaptation.png'}")
+    return 0
+
+
+def _label(path: str) -> str:
+    return Path(path).parent.name if path.endswith(".safetensors") else Path(path).name
+
+
+def _write_table(path: Path, rows: list[str], columns: list[str], mean: Any, half: Any) -> None:
+    with path.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["policy", "partner", "return", "half_interval_95"])
+        for i, row in enumerate(rows):
+            for j, column in enumerate(columns):
+                table.writerow([row, column, f"{mean[i, j]:.6g}", f"{half[i, j]:.6g}"])
+
+
+def _print_table(rows: list[str], columns: list[str], mean: Any, half: Any) -> None:
+    width = max(map(len, [*columns, "0000.00 ±00.00"])) + 1
+    print(" " * 26 + "".join(f"{column:>{width}}" for column in columns))
+    for i, row in enumerate(rows):
+        cells = (f"{mean[i, j]:.2f} ±{half[i, j]:.2f}" for j in range(len(columns)))
+        print(f"{row[-25:]:<26}" + "".join(f"{cell:>{width}}" for cell in cells))
+
+
+def mixed_team(options: dict[str, Any], settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """--multi_algs --config=4iql3qmix1iql_omg --train_alg=iql_omg --partners=SET as an ordinary training."""
+    team = parse_team(options.get("config", ""))
+    trained = options.get("train-alg") or team[-1][1]
+    seats = sum(count for count, name in team if name == trained)
+    if seats == 0:
+        raise ConfigError(f"--train_alg={trained} is not in the team {options['config']}")
+    if "partners" not in options:
+        raise ConfigError("a mixed team needs its frozen members: --partners=SET (twofold partners make)")
+    rest = "".join(f"{count}{name}" for count, name in team if name != trained)
+    inner = {key[len("env_args.") :]: value for key, value in settings.items() if key.startswith("env_args.")}
+    kept = {key: value for key, value in settings.items() if not key.startswith("env_args.") and key != "mac"}
+    world = resolve(
+        layers_for(
+            trained, options.get("env-config", "skirmish"), {f"env_args.{k}": v for k, v in inner.items()}
+        )
+    )
+    check_team(
+        team, world.config.env, {k[9:]: v for k, v in world.values.items() if k.startswith("env_args.")}
+    )
+    arguments = {
+        f"env_args.world_args.{k[9:]}": v for k, v in world.values.items() if k.startswith("env_args.")
+    }
+    where = {
+        "env_args.world": world.config.env,
+        "env_args.partners": options["partners"],
+        "env_args.team": rest,
+    }
+    used = {"multi-algs", "train-alg", "partners"}
+    options = {k: v for k, v in options.items() if k not in used} | {
+        "config": trained,
+        "env-config": "partnered",
+    }
+    return options, arguments | where | {"env_args.seats": seats} | kept
+
+
+def check_team(team: list[tuple[int, str]], world: str, world_args: dict[str, Any]) -> None:
+    """Refuse a team whose members are not as many as the world has seats."""
+    from .worlds.partnered import inner_world
+    from .worlds.space import shape_of
+
+    made = inner_world(world, world_args, 1, "train")
+    agents, members = shape_of(made.single_observation_space).agents, sum(count for count, _ in team)
+    made.close()
+    if members != agents:
+        text = "".join(f"{count}{name}" for count, name in team)
+        raise ConfigError(f"the team {text} has {members} members, this world has {agents} agents")

@@ -1,0 +1,91 @@
+"""Episodes as replay items: padded to the episode limit, with a mask of what was really played."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from twofold.core import tree
+from twofold.core.errors import WorldError
+from twofold.core.experience import Array, Obs, Steps, blank_like
+
+from .worlds.space import shape_of
+
+
+@dataclass(frozen=True)
+class Episode:
+    """The team's item; obs has one step more than the rest, so that the last step has a successor."""
+
+    obs: Obs  # dict of [T + 1, ...]
+    action: Array  # [T, A] or [T, A, a]
+    reward: Array  # [T]
+    terminated: Array  # [T]; a time limit is not an end
+    filled: Array  # [T]; 1 for steps that were played
+
+
+class EpisodeWriter:
+    """Collects the steps of every row and gives out whole episodes."""
+
+    def __init__(self, rows: int, observation_space: Any, action_space: Any) -> None:
+        self.rows, self.limit = rows, shape_of(observation_space).limit
+        self._spaces = (observation_space, action_space)
+        self._length = np.zeros(rows, np.int64)
+        self._open = self._room(rows)
+
+    def _room(self, rows: int) -> Episode:
+        observation_space, action_space = self._spaces
+        limit = self.limit
+
+        def over_time(leaf: Array, steps: int) -> Array:
+            return np.zeros((rows, steps, *leaf.shape[1:]), _stored(leaf.dtype))
+
+        obs = {key: over_time(leaf, limit + 1) for key, leaf in blank_like(observation_space).items()}
+        action = over_time(blank_like(action_space), limit)
+        flag = np.zeros((rows, limit), np.uint8)
+        return Episode(obs, action, np.zeros((rows, limit), np.float32), flag, flag.copy())
+
+    def blank(self) -> Episode:
+        return self._room(0)
+
+    def step(self, steps: Steps) -> Episode | None:
+        """The episodes that ended with this step; a row whose worker broke loses its episode."""
+        rows, at = np.arange(self.rows), self._length
+        if (at >= self.limit).any():
+            raise WorldError(f"an episode is longer than the {self.limit} steps that its world declares")
+        episode = self._open
+        for key, leaf in episode.obs.items():
+            leaf[rows, at], leaf[rows, at + 1] = steps.obs[key], steps.next_obs[key]
+        episode.action[rows, at], episode.reward[rows, at] = steps.action, steps.reward
+        episode.terminated[rows, at], episode.filled[rows, at] = steps.terminated, 1
+        self._length += 1
+        over = steps.terminated | steps.truncated
+        ended = over & steps.valid
+        out = tree.index(episode, ended) if ended.any() else None
+        self._clear(over | ~steps.valid)
+        return out
+
+    def _clear(self, rows: Array) -> None:
+        if rows.any():
+            self._length[rows] = 0
+            for leaf in tree.leaves(self._open):
+                leaf[rows] = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"length": self._length, "open": dict(tree.items(self._open))}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._length[:] = state["length"]
+        for path, leaf in tree.items(self._open):
+            leaf[:] = state["open"][path]
+
+
+def _stored(dtype: Any) -> Any:
+    """Action numbers need no eight bytes."""
+    return np.int16 if np.issubdtype(dtype, np.int64) else dtype
+
+
+def longest(filled: Array) -> int:
+    """Steps of the longest episode of a batch [B, T]: nothing needs computing after it."""
+    return max(1, int(np.flatnonzero(filled.any(axis=0)).max(initial=-1)) + 1)

@@ -1,0 +1,1 @@
+"""Worlds of teams: several agents, one team reward."""

@@ -1,0 +1,95 @@
+"""Matrix games: QTRAN's 3x3 game and QMIX's two-step game, whose best joint actions are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from twofold.core.errors import ConfigError
+from twofold.core.registry import worlds
+
+from .space import METADATA, TeamShape, dress, reset_mask
+
+Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
+# Son et al. 2019 (QTRAN), table 1: additive and monotonic mixers settle for 0 at a corner away from the optimum 8.
+QTRAN_PAYOFF = ((8.0, -12.0, -12.0), (-12.0, 0.0, 0.0), (-12.0, 0.0, 0.0))
+# Rashid et al. 2018 (QMIX), table 1: the first agent's first action chooses between a safe and a risky game.
+SAFE, RISKY = ((7.0, 7.0), (7.0, 7.0)), ((0.0, 1.0), (1.0, 8.0))
+
+
+@dataclass(frozen=True)
+class MatrixConfig:
+    """A game of one joint action."""
+
+    payoff: dict[str, Any] = field(
+        default_factory=dict
+    )  # {"rows": [[...], ...]}; QTRAN's 3x3 game when empty
+
+
+@dataclass(frozen=True)
+class TwoStepConfig:
+    """The two-step game has no settings."""
+
+
+class TableWorld(gym.vector.VectorEnv[Any, Any, Any]):
+    """A game given by tables: reward[state, i, j] and successor[state, i, j], where -1 is the end."""
+
+    def __init__(self, rows: int, reward: Array, successor: Array) -> None:
+        states, actions = reward.shape[0], reward.shape[1]
+        self.metadata = dict(METADATA)
+        self.render_mode = None
+        self._reward, self._successor = reward, successor
+        self._limit = states
+        dress(self, rows, TeamShape(2, states, states, actions, limit=states, individual=False))
+        self._at = np.zeros(rows, np.int64)
+        self._step = np.zeros(rows, np.int32)
+        self._return = np.zeros(rows)
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        rows = reset_mask(options, self.num_envs)
+        self._at[rows], self._step[rows], self._return[rows] = 0, 0, 0.0
+        return self._observe(), {}
+
+    def step(self, actions: Array) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+        first, second = np.asarray(actions, np.int64).T
+        reward = self._reward[self._at, first, second]
+        successor = self._successor[self._at, first, second]
+        terminated = successor < 0
+        self._at = np.maximum(successor, 0)
+        self._step += 1
+        self._return += reward
+        truncated = ~terminated & (self._step >= self._limit)
+        return self._observe(), reward, terminated, truncated, {"episode": {"payoff": self._return.copy()}}
+
+    def _observe(self) -> dict[str, Array]:
+        state = np.eye(len(self._reward), dtype=np.float32)[self._at]
+        avail = np.ones((self.num_envs, 2, self._reward.shape[1]), np.uint8)
+        return {"obs": np.stack([state, state], 1), "state": state, "avail": avail, "step": self._step.copy()}
+
+    def snapshot(self) -> dict[str, Any]:
+        return {"at": self._at.copy(), "step": self._step.copy(), "return": self._return.copy()}
+
+    def restore(self, snapshot: dict[str, Any]) -> None:
+        self._at[:], self._step[:] = snapshot["at"], snapshot["step"]
+        self._return[:] = snapshot["return"]
+
+
+@worlds.register("team/matrix_game", config=MatrixConfig)
+def matrix_game(cfg: MatrixConfig, *, rows: int, purpose: str) -> TableWorld:
+    """One joint action of two agents, paid by a table; QTRAN's game unless another is given."""
+    payoff = np.array(cfg.payoff.get("rows", QTRAN_PAYOFF), float)
+    if payoff.ndim != 2 or payoff.shape[0] != payoff.shape[1]:
+        raise ConfigError(f"env_args.payoff.rows must be a square table of numbers, got shape {payoff.shape}")
+    return TableWorld(rows, payoff[None], np.full((1, *payoff.shape), -1))
+
+
+@worlds.register("team/two_step", config=TwoStepConfig)
+def two_step(cfg: TwoStepConfig, *, rows: int, purpose: str) -> TableWorld:
+    """The first agent chooses the second step's game: always 7, or 0, 1, 1, 8."""
+    reward = np.array([np.zeros((2, 2)), SAFE, RISKY])
+    successor = np.full((3, 2, 2), -1)
+    successor[0] = [[1, 1], [2, 2]]
+    return TableWorld(rows, reward, successor)

@@ -1,0 +1,199 @@
+"""Worlds from other packages: level-based foraging, warehouses, multi-particle games, PettingZoo by name."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any, Literal
+
+import gymnasium as gym
+import numpy as np
+
+from twofold.core.errors import ConfigError, MissingPackage
+from twofold.core.registry import worlds
+
+from .single import Other, ParallelGame, TeamEnv, TupleGame, rows_of
+
+Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
+
+
+def _package(name: str, why: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if not name.startswith(str(error.name)):
+            raise
+        raise MissingPackage(name.split(".")[0], "team", why) from None
+
+
+def _view(cfg: Any, mode: str) -> Any:
+    """One row to look at."""
+    return _MAKERS[type(cfg)](cfg, rows=1, purpose="eval")
+
+
+@dataclass(frozen=True)
+class LBFConfig:
+    """Level-based foraging."""
+
+    id: str = field(default="Foraging-8x8-2p-2f-coop-v3", metadata={"aliases": ("key", "map_name")})
+    time_limit: int = 50  # steps of an episode
+    individual: bool = False  # show each agent its own reward (general-sum)
+    batched: bool = True  # step all rows in one call where everything is in sight; the episodes are the same
+
+
+@worlds.register("team/lbf", config=LBFConfig, view=_view)
+def lbf(cfg: LBFConfig, *, rows: int, purpose: str) -> Any:
+    """Agents with levels gather food that needs enough of them (package lbforaging)."""
+    _package("lbforaging", "level-based foraging")
+    from .foraging import Foraging, can_batch, forget
+
+    def make() -> Any:
+        return _gym_env(cfg.id, max_episode_steps=cfg.time_limit)
+
+    def ended(env: Any) -> bool:
+        return bool(env.field.sum() == 0)  # the package also says so at its time limit
+
+    first = make()
+    if cfg.batched and can_batch(first):
+        return Foraging(first, rows, cfg.time_limit, individual=cfg.individual)
+
+    def single() -> TeamEnv:
+        game = TupleGame(make(), cfg.time_limit, before_reset=forget, ended=ended)
+        return TeamEnv(game, individual=cfg.individual)
+
+    return rows_of(single, rows)
+
+
+@dataclass(frozen=True)
+class WarehouseConfig:
+    """Robots in a warehouse."""
+
+    id: str = field(default="rware-tiny-2ag-v2", metadata={"aliases": ("key", "map_name")})
+    time_limit: int = 500
+    individual: bool = False
+
+
+@worlds.register("team/rware", config=WarehouseConfig, view=_view)
+def rware(cfg: WarehouseConfig, *, rows: int, purpose: str) -> Any:
+    """Robots bring requested shelves to a goal (package rware)."""
+    _package("rware", "the warehouse world")
+
+    def make() -> TeamEnv:
+        game = TupleGame(_gym_env(cfg.id, max_steps=cfg.time_limit), cfg.time_limit, ended=lambda env: False)
+        return TeamEnv(game, individual=cfg.individual)
+
+    return rows_of(make, rows)
+
+
+def _gym_env(id: str, **settings: Any) -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # tuples of rewards are not what Gymnasium's checker expects
+            return gym.make(id, disable_env_checker=True, render_mode="rgb_array", **settings).unwrapped
+    except gym.error.Error as error:
+        raise ConfigError(f"env_args.id: {error}") from None
+
+
+@dataclass(frozen=True)
+class ParticleConfig:
+    """A multi-particle game."""
+
+    id: str = field(default="simple_spread_v3", metadata={"aliases": ("key", "map_name")})
+    time_limit: int = 25
+    continuous: bool = False  # actions in [-1, 1] for TD3 in place of choices
+    team: str = ""  # agents whose names begin so are the team; all when empty
+    others: Literal["random", "flee", "stand"] = "random"  # who plays the other agents
+    reward: Literal["sum", "mean"] = "sum"  # what the team gets of its agents' rewards
+    individual: bool = False
+    kwargs: dict[str, Any] = field(default_factory=dict)  # more settings of the game
+
+
+@worlds.register("team/mpe", config=ParticleConfig, view=_view)
+def mpe(cfg: ParticleConfig, *, rows: int, purpose: str) -> Any:
+    """Multi-particle games (package mpe2): spread, tag, speaker-listener and others."""
+    return _parallel(cfg, "mpe2", rows, {"max_cycles": cfg.time_limit, "continuous_actions": cfg.continuous})
+
+
+@dataclass(frozen=True)
+class PettingZooConfig:
+    """Any PettingZoo parallel environment."""
+
+    id: str = field(default="", metadata={"aliases": ("key", "map_name")})  # such as butterfly.pistonball_v6
+    time_limit: int = 500
+    team: str = ""
+    others: Literal["random", "flee", "stand"] = "random"
+    reward: Literal["sum", "mean"] = "sum"
+    individual: bool = False
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+@worlds.register("team/pettingzoo", config=PettingZooConfig, view=_view)
+def pettingzoo(cfg: PettingZooConfig, *, rows: int, purpose: str) -> Any:
+    """Any PettingZoo parallel environment by name, for example env_args.id=butterfly.pistonball_v6."""
+    if not cfg.id:
+        raise ConfigError("env_args.id: name the environment, for example env_args.id=sisl.pursuit_v4")
+    if cfg.id.startswith("mpe."):
+        raise ConfigError(
+            f"PettingZoo moved its particle games to mpe2: env=team/mpe env_args.id={cfg.id[4:]}"
+        )
+    return _parallel(cfg, "pettingzoo", rows, {})
+
+
+def _parallel(
+    cfg: ParticleConfig | PettingZooConfig, package: str, rows: int, settings: dict[str, Any]
+) -> Any:
+    _package(package, f"the world '{cfg.id}'")
+    try:
+        module = importlib.import_module(f"{package}.{cfg.id}")
+    except ModuleNotFoundError as error:
+        if str(error.name).startswith(f"{package}."):
+            raise ConfigError(f"env_args.id: there is no {package}.{cfg.id}") from None
+        raise MissingPackage(str(error.name), "team", f"the world '{cfg.id}'") from None
+
+    def make() -> TeamEnv:
+        env = module.parallel_env(render_mode="rgb_array", **(settings | cfg.kwargs))
+        game = ParallelGame(env, cfg.time_limit, team=cfg.team, other=OTHERS[cfg.others])
+        return TeamEnv(game, reward=cfg.reward, individual=cfg.individual)
+
+    return rows_of(make, rows)
+
+
+def _random(obs: Array, actions: gym.Space[Any], rng: np.random.Generator) -> Any:
+    if isinstance(actions, gym.spaces.Discrete):
+        return int(rng.integers(actions.n))
+    assert isinstance(actions, gym.spaces.Box)
+    return rng.uniform(actions.low, actions.high).astype(actions.dtype)
+
+
+def _stand(obs: Array, actions: gym.Space[Any], rng: np.random.Generator) -> Any:
+    return 0 if isinstance(actions, gym.spaces.Discrete) else np.zeros(actions.shape, actions.dtype)
+
+
+def flee(
+    obs: Array, actions: gym.Space[Any], rng: np.random.Generator, *, landmarks: int = 2, hunters: int = 3
+) -> Any:
+    """The prey of simple_tag: away from the nearest hunter, back from the border, now and then at random."""
+    place = obs[2:4]
+    others = obs[4 + 2 * landmarks : 4 + 2 * landmarks + 2 * hunters].reshape(-1, 2)
+    nearest = others[np.argmin((others**2).sum(-1))]
+    wish = -nearest / (np.linalg.norm(nearest) + 1e-6) - place * np.maximum(np.abs(place) - 0.7, 0) * 10
+    if isinstance(actions, gym.spaces.Box):
+        return np.array(
+            [0, max(-wish[0], 0), max(wish[0], 0), max(-wish[1], 0), max(wish[1], 0)], np.float32
+        ).clip(0, 1)
+    if rng.random() < 0.1:
+        return int(rng.integers(5))
+    axis = int(np.abs(wish).argmax())  # choices: stay, left, right, down, up
+    return 1 + 2 * axis + int(wish[axis] > 0)
+
+
+OTHERS: dict[str, Callable[..., Any] | Other] = {"random": _random, "stand": _stand, "flee": flee}
+_MAKERS: dict[type, Callable[..., Any]] = {
+    LBFConfig: lbf,
+    WarehouseConfig: rware,
+    ParticleConfig: mpe,
+    PettingZooConfig: pettingzoo,
+}

@@ -1,0 +1,210 @@
+"""Skirmish: a StarCraft-like battle in batched numpy, with SMAC's actions, observations, state and rewards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from twofold.core.errors import ConfigError, WorldError
+from twofold.core.registry import worlds
+
+from .battle import SIGHT, Battle
+from .battlefield import load_battlefield
+from .space import METADATA, TeamShape, dress, reset_mask
+from .views import Views
+
+Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
+SHOOT_RANGE = 6.0  # an attack may be ordered from here, as in SMAC; the unit walks the rest
+STOP, MOVES, ATTACK = 1, 2, 6
+DIRECTIONS = np.array([[0, 1], [0, -1], [1, 0], [-1, 0]], np.float32)  # north, south, east, west
+
+
+@dataclass(frozen=True)
+class SkirmishConfig:
+    """Settings under their SMAC names."""
+
+    map_name: str = "8m"  # a map of the package or a path to a .json file
+    move_amount: float = 2.0  # cells asked for by a move; a unit's speed may allow less
+    obs_own_health: bool = True
+    obs_all_health: bool = True
+    obs_last_action: bool = False  # show the last actions of visible allies
+    obs_timestep_number: bool = False
+    obs_instead_of_state: bool = False  # the state is all observations, joined
+    state_last_action: bool = True
+    state_timestep_number: bool = False
+    reward_sparse: bool = False  # 1 for a win, 0 otherwise
+    reward_only_positive: bool = True
+    reward_negative_scale: float = 0.5
+    reward_death_value: float = 10.0
+    reward_win: float = 200.0
+    reward_defeat: float = 0.0
+    reward_scale: bool = True
+    reward_scale_rate: float = 20.0  # the return of a perfect battle
+
+    def __post_init__(self) -> None:
+        if self.move_amount <= 0:
+            raise ConfigError(f"env_args.move_amount must be above 0, got {self.move_amount}")
+        if self.reward_scale_rate <= 0:
+            raise ConfigError(f"env_args.reward_scale_rate must be above 0, got {self.reward_scale_rate}")
+
+
+def _view(cfg: SkirmishConfig, mode: str) -> Skirmish:
+    if mode != "rgb_array":
+        raise WorldError("skirmish has no window: twofold play RUN --out=battle.mp4 writes a video")
+    return Skirmish(cfg, rows=1, purpose="eval")
+
+
+@worlds.register("team/skirmish", config=SkirmishConfig, view=_view)
+class Skirmish(gym.vector.VectorEnv[Any, Any, Any]):
+    """StarCraft-like battles against scripted enemies; an unavailable action counts as standing still."""
+
+    def __init__(self, cfg: SkirmishConfig, *, rows: int, purpose: str) -> None:
+        self.cfg, self.field = cfg, load_battlefield(cfg.map_name)
+        self.metadata, self.render_mode = dict(METADATA), "rgb_array"
+        self.battle = Battle(self.field, rows)
+        heals = self.field.each("heal")[: self.field.allies] > 0
+        actions = ATTACK + max(self.field.enemies, self.field.allies if heals.any() else 0)
+        self._healers = np.flatnonzero(heals)
+        self.views = Views(cfg, self.field, actions)
+        limit = self.field.limit
+        dress(
+            self,
+            rows,
+            TeamShape(self.field.allies, self.views.obs_size, self.views.state_size, actions, limit, False),
+        )
+        self._last = np.zeros((rows, self.field.allies), np.int64)
+        self._step = np.zeros(rows, np.int32)
+        self._over = np.zeros(rows, bool)
+        self._refresh()
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        seeds = seed if isinstance(seed, (list, tuple)) else [seed] * self.num_envs
+        mask = reset_mask(options, self.num_envs)
+        for row in np.flatnonzero(mask):
+            self.battle.place(int(row), np.random.default_rng(seeds[row]))
+        self._last[mask], self._step[mask], self._over[mask] = 0, 0, False
+        self._refresh()
+        return self._observe(), {}
+
+    def step(self, actions: Array) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+        actions = np.asarray(actions, np.int64)
+        allowed = np.take_along_axis(self._avail, actions[..., None], -1)[..., 0] > 0
+        battle, allies = self.battle, self.field.allies
+        standing = battle.alive[:, :allies]
+        actions = np.where(allowed, actions, np.where(standing, STOP, 0))
+        before = (battle.health + battle.shield, battle.alive)
+        goal, aim = battle.enemy_orders(self._gaps[2])
+        battle.advance(
+            np.concatenate([self._walk(actions), goal], 1), np.concatenate([self._targets(actions), aim], 1)
+        )
+        self._last = actions
+        self._step += 1
+        self._refresh()
+        return self._outcome(before)
+
+    def _walk(self, actions: Array) -> Array:
+        moving = (actions >= MOVES) & (actions < ATTACK)
+        return DIRECTIONS[np.where(moving, actions - MOVES, 0)] * (
+            moving[..., None] * np.float32(self.cfg.move_amount)
+        )
+
+    def _targets(self, actions: Array) -> Array:
+        target = np.where(actions >= ATTACK, actions - ATTACK + self.field.allies, -1)
+        for healer in self._healers:
+            target[:, healer] = np.where(actions[:, healer] >= ATTACK, actions[:, healer] - ATTACK, -1)
+        return target
+
+    def _outcome(self, before: tuple[Array, Array]) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+        allies, alive = self.field.allies, self.battle.alive
+        won, lost = ~alive[:, allies:].any(-1), ~alive[:, :allies].any(-1)
+        reward = np.where(self._over, 0.0, self._reward(before, won, lost))
+        terminated = won | lost
+        truncated = ~terminated & (self._step >= self.field.limit)
+        self._over |= terminated | truncated
+        episode = {
+            "battle_won": (won & ~lost).astype(float),
+            "dead_allies": (~alive[:, :allies]).sum(-1).astype(float),
+            "dead_enemies": (~alive[:, allies:]).sum(-1).astype(float),
+        }
+        return self._observe(), reward, terminated, truncated, {"episode": episode}
+
+    def _reward(self, before: tuple[Array, Array], won: Array, lost: Array) -> Array:
+        """SMAC's shaping: damage dealt, kills and the win, scaled so that a perfect battle pays `reward_scale_rate`."""
+        cfg, allies, battle = self.cfg, self.field.allies, self.battle
+        victory, defeat = won & ~lost, lost
+        if cfg.reward_sparse:
+            return np.where(victory, 1.0, np.where(defeat, -1.0 * (not cfg.reward_only_positive), 0.0))
+        strength, alive = before
+        damage = strength - (battle.health + battle.shield) + cfg.reward_death_value * (alive & ~battle.alive)
+        dealt = np.maximum(damage[:, allies:], 0) if cfg.reward_only_positive else damage[:, allies:]
+        reward = dealt.sum(-1, dtype=float)
+        if not cfg.reward_only_positive:
+            reward -= cfg.reward_negative_scale * damage[:, :allies].sum(-1, dtype=float)
+        reward += cfg.reward_win * victory + cfg.reward_defeat * defeat
+        return reward * (cfg.reward_scale_rate / self._perfect()) if cfg.reward_scale else reward
+
+    def _perfect(self) -> float:
+        strength = (self.field.each("health") + self.field.each("shield"))[self.field.allies :].sum()
+        return float(strength + self.cfg.reward_death_value * self.field.enemies + self.cfg.reward_win)
+
+    def _refresh(self) -> None:
+        self._gaps = self.battle.gaps()
+        self._avail = self._available(self._gaps[2])
+
+    def _available(self, distance: Array) -> Array:
+        rows, allies = self.num_envs, self.field.allies
+        alive = self.battle.alive
+        avail = np.zeros((rows, allies, int(self.single_action_space.nvec[0])), np.uint8)  # type: ignore[attr-defined]
+        standing = alive[:, :allies]
+        avail[..., 0] = ~standing
+        avail[..., STOP] = standing
+        ahead = self.battle.position[:, :allies, None] + DIRECTIONS * np.float32(self.cfg.move_amount / 2)
+        inside = ((ahead >= 0) & (ahead <= self.field.size)).all(-1)
+        avail[..., MOVES:ATTACK] = inside & standing[..., None]
+        reachable = (distance <= SHOOT_RANGE) & alive[:, None] & standing[..., None]
+        avail[..., ATTACK : ATTACK + self.field.enemies] = reachable[..., allies:]
+        for healer in self._healers:
+            avail[:, healer, ATTACK:] = 0
+            treatable = reachable[:, healer, :allies].copy()
+            treatable[:, self._healers] = False
+            avail[:, healer, ATTACK : ATTACK + allies] = treatable
+        return avail
+
+    def _observe(self) -> dict[str, Array]:
+        visible = (
+            (self._gaps[2] < SIGHT)
+            & self.battle.alive[:, None]
+            & self.battle.alive[:, : self.field.allies, None]
+        )
+        obs = self.views.obs(self.battle, self._gaps, visible, self._avail, self._last, self._step)
+        state = (
+            obs.reshape(len(obs), -1).copy()
+            if self.cfg.obs_instead_of_state
+            else (self.views.state(self.battle, self._last, self._step))
+        )
+        return {"obs": obs, "state": state, "avail": self._avail.copy(), "step": self._step.copy()}
+
+    def snapshot(self) -> dict[str, Any]:
+        return {
+            "battle": self.battle.snapshot(),
+            "last": self._last.copy(),
+            "step": self._step.copy(),
+            "over": self._over.copy(),
+        }
+
+    def restore(self, snapshot: dict[str, Any]) -> None:
+        self.battle.restore(snapshot["battle"])
+        self._last, self._step = np.array(snapshot["last"]), np.array(snapshot["step"])
+        self._over = np.array(snapshot["over"])
+        self._refresh()
+
+    def render(self) -> Any:
+        """A picture of every row, uint8 [height, width, 3]."""
+        from .drawing import draw
+
+        return tuple(
+            draw(self.battle, row, self._last[row], int(self._step[row])) for row in range(self.num_envs)
+        )

@@ -1,0 +1,85 @@
+"""The observation of a team: what every agent sees, the whole state, and what each agent may do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+METADATA: dict[str, Any] = {
+    "autoreset_mode": AutoresetMode.DISABLED,
+    "render_modes": ["rgb_array"],
+    "render_fps": 8,
+}
+
+
+@dataclass(frozen=True)
+class TeamShape:
+    """The sizes of a team game, as read from its spaces."""
+
+    agents: int
+    obs: int
+    state: int
+    actions: int
+    limit: int  # the longest episode, in steps
+    individual: bool  # each agent has a reward of its own in obs["rewards"]
+    others: int = 0  # agents played by fixed partners; obs["others"] holds their last actions
+    other_actions: int = 0
+
+
+def team_space(shape: TeamShape) -> spaces.Dict:
+    """obs [A, d], state [s], avail [A, n] and the step number, whose upper bound is the episode limit."""
+    inner: dict[str, spaces.Space[Any]] = {
+        "obs": _unbounded(shape.agents, shape.obs),
+        "state": _unbounded(shape.state),
+        "avail": spaces.Box(0, 1, (shape.agents, shape.actions), np.uint8),
+        "step": spaces.Box(0, shape.limit, (), np.int32),
+    }
+    if shape.individual:
+        inner["rewards"] = _unbounded(shape.agents)
+    if shape.others:
+        inner["others"] = spaces.Box(0, max(shape.other_actions - 1, 1), (shape.others,), np.int16)
+    return spaces.Dict(inner)
+
+
+def _unbounded(*shape: int) -> spaces.Box:
+    return spaces.Box(-np.inf, np.inf, shape, np.float32)
+
+
+def shape_of(space: gym.Space[Any]) -> TeamShape:
+    """The sizes that `team_space` was made with."""
+    if not isinstance(space, spaces.Dict) or not {"obs", "state", "avail", "step"} <= space.spaces.keys():
+        raise TypeError(f"a team world's observation has obs, state, avail and step; this one is {space}")
+    agents, actions = _shape(space["avail"])
+    step = space["step"]
+    assert isinstance(step, spaces.Box)
+    others = space.spaces.get("others")
+    hidden = (0, 0) if others is None else (_shape(others)[0], int(others.high.max()) + 1)  # type: ignore[attr-defined]
+    sizes = agents, _shape(space["obs"])[1], _shape(space["state"])[0], actions, int(step.high.max())
+    return TeamShape(*sizes, "rewards" in space.spaces, *hidden)
+
+
+def _shape(space: gym.Space[Any]) -> tuple[int, ...]:
+    assert space.shape is not None
+    return space.shape
+
+
+def dress(world: gym.vector.VectorEnv[Any, Any, Any], rows: int, shape: TeamShape) -> None:
+    """Give a world of discrete actions its spaces."""
+    world.num_envs = rows
+    world.single_observation_space = team_space(shape)
+    world.single_action_space = spaces.MultiDiscrete([shape.actions] * shape.agents)
+    world.observation_space = batch_space(world.single_observation_space, rows)
+    world.action_space = batch_space(world.single_action_space, rows)
+
+
+def reset_mask(options: dict[str, Any] | None, rows: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """The rows to reset; all of them when nothing is said."""
+    if not options or "reset_mask" not in options:
+        return np.ones(rows, bool)
+    return np.asarray(options["reset_mask"], bool)
