@@ -189,9 +189,9 @@ def _complain(message: str) -> None:
 
 
 def _dispatch(command: str, argv: list[str]) -> int:
-    from twofold.core.config import nearest
     from twofold.core.console import set_up_logging
     from twofold.core.errors import UserError
+    from twofold.core.settings import nearest
 
     known = {name: globals()[f"_{name}"] for name in HELP}
     if command not in known and command not in DOMAIN_COMMANDS:
@@ -357,7 +357,8 @@ def _eval(argv: list[str]) -> int:
 
 
 def _int(typed: Arguments, name: str, default: int) -> int:
-    from twofold.core.config import convert, parse_value
+    from twofold.core.config import parse_value
+    from twofold.core.settings import convert
 
     return int(convert(f"--{name}", parse_value(str(typed.options.get(name, default))), int))
 

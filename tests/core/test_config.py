@@ -7,12 +7,9 @@ import pytest
 
 from twofold.core.config import (
     config_names,
-    convert,
-    edit_distance,
     from_values,
     layers_for,
     load,
-    nearest,
     parse_value,
     plain,
     read_yaml,
@@ -69,12 +66,6 @@ def test_other_codes_names_are_aliases() -> None:
     assert resolved.config.learner.policy_delay == 4
     assert resolved.config.trainer.warmup == 25_000
     assert resolved.config.learner.gamma == 0.9
-
-
-def test_whole_numbers_may_be_written_as_25e3_but_not_as_a_half() -> None:
-    assert convert("x", 25e3, int) == 25_000
-    with pytest.raises(ConfigError, match=r"x must be a whole number, got 2\.5"):
-        convert("x", 2.5, int)
 
 
 def test_scientific_notation_is_a_number_in_yaml_and_on_the_command_line(tmp_path: Path) -> None:
@@ -138,13 +129,6 @@ def test_yaml_objects_are_refused(tmp_path: Path) -> None:
     (tmp_path / "evil.yaml").write_text("a: !!python/object/apply:os.system ['true']\n")
     with pytest.raises(ConfigError, match="not a valid config"):
         read_yaml(tmp_path / "evil.yaml")
-
-
-def test_edit_distance_counts_swaps_as_one() -> None:
-    assert edit_distance("gamma", "gamma") == 0
-    assert edit_distance("gmama", "gamma") == 1
-    assert edit_distance("gama", "gamma") == 1
-    assert nearest("zzzzzz", ["gamma", "tau"]) is None
 
 
 def test_there_is_a_config_for_every_named_environment() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,10 @@ def soak(folder: Path, steps: int, env: str, **more: Any) -> tuple[float, int]:
             **more,
         },
     )
+    resource_tracker.ensure_running()  # Python's own: one for the whole life of a process that spawns others
     handles = len(os.listdir("/proc/self/fd"))
-    made = api.build(Run.create(folder, resolved, "test"))
+    own = str(Path(__file__).parent / "faulty.py")
+    made = api.build(Run.create(folder, resolved, "test"), (own,))
     collect, seen = made._collect, []
 
     def collected() -> None:

@@ -414,6 +414,9 @@ class Halves:
     def choose(self, obs: Tensor, action: Tensor, critic: nn.Module) -> Tensor:
         return torch.where(action > 0, 0.5, -0.5)
 
+    def values(self, obs: Tensor, action: Tensor, critic: nn.Module) -> Tensor:
+        return critic(obs, self.choose(obs, action, critic))
+
     def explore(self, obs: Any, action: Any, rng: np.random.Generator) -> Any:
         return -action
 

@@ -11,11 +11,11 @@ import gymnasium as gym
 import numpy as np
 
 from twofold.control.wrappers import ActionRepeat, FrameHistory
-from twofold.core.config import nearest
 from twofold.core.errors import ConfigError, MissingPackage, WorldError
 from twofold.core.policy_file import rescale
 from twofold.core.registry import worlds
 from twofold.core.rows import EnvRows
+from twofold.core.settings import nearest
 from twofold.core.world import Where, make_rows
 
 

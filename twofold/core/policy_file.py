@@ -14,13 +14,14 @@ from safetensors.numpy import save as encode
 
 from . import files, spaces
 from .checkpoint import FormatError, pack, unpack
-from .config import Config, from_values, nearest, plain
+from .config import Config, from_values, plain
 from .errors import CheckpointError
 from .experience import Array, Obs
 from .limits import allocation_limit
 from .protocols import Learner, Policy, World
 from .registry import learners, networks
 from .seeding import Generators, generator
+from .settings import nearest
 
 FORMAT = 1
 ZOO = Path(__file__).resolve().parent.parent / "zoo"

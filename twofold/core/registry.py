@@ -45,9 +45,11 @@ class Registry:
         if name not in self._entries:
             self._import(name)
         if name not in self._entries:
-            from .config import nearest
+            from .settings import nearest
 
-            hint = nearest(name, self.names())
+            # Only the domain that was probably meant: importing all of them to guess would take a second.
+            self._import(f"{nearest(name.split('/')[0], DOMAINS) or self.home}/")
+            hint = nearest(name, self._entries)
             raise ConfigError(
                 f"no {self.kind} named '{name}'" + (f"; did you mean '{hint}'?" if hint else "")
             )

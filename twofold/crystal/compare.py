@@ -82,7 +82,7 @@ class Outcome:
 def method(name: str) -> Make:
     """The constructor of a method by name."""
     if name.lower() not in METHODS:
-        from ..core.config import nearest
+        from ..core.settings import nearest
 
         hint = nearest(name.lower(), METHODS)
         known = f"did you mean '{hint}'?" if hint else f"there are {', '.join(METHODS)}"

@@ -142,17 +142,17 @@ def cautious(world: Users, price: float = 0.6) -> Array:
 def untried(world: Users) -> Array:
     """How many items of the quit window were never near the candidate before: int [N, items]."""
     size, history, turn = world.rules.window, world.history, world.turn
-    rows, count = world.num_envs, world.items
-    places = np.arange(history.shape[1])
-    found = np.zeros((rows, count), np.int64)
+    rows = np.arange(world.num_envs)
+    apart = np.abs(np.arange(history.shape[1])[:, None] - np.arange(history.shape[1])) <= size
+    found = np.zeros((len(rows), world.items), np.int64)
     for back in range(1, size + 1):
         there = turn >= back
-        other = np.where(there, history[np.arange(rows), np.maximum(turn - back, 0)], -1)
-        tried = np.zeros((rows, count + 1), bool)
-        for row, place in zip(*np.nonzero((history == other[:, None]) & there[:, None]), strict=True):
-            near = history[row, np.abs(places - place) <= size]
-            tried[row, near] = True
-        found += there[:, None] & ~tried[:, :count]
+        other = np.where(there, history[rows, np.maximum(turn - back, 0)], -2)
+        near = (history == other[:, None]) @ apart  # [N, T]: turns within a window of that item
+        row, place = np.nonzero(near & (history >= 0))
+        tried = np.zeros_like(found, bool)
+        tried[row, history[row, place]] = True
+        found += there[:, None] & ~tried
     return found
 
 

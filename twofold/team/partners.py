@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from twofold.core import files
 from twofold.core.config import flatten, layers_for, resolve
 from twofold.core.errors import ConfigError
 from twofold.core.evaluate import half_interval
-from twofold.core.policy_file import LoadedPolicy, make_learner, write_policy
+from twofold.core.policy_file import LoadedPolicy, make_learner, policy_bytes
 from twofold.core.run import Run
 from twofold.core.trainer import Trainer
 from twofold.core.world import evaluation_names, make_world
@@ -92,8 +93,8 @@ def _train(run: Run, out: Path, before: Path) -> None:
     try:
         trainer = Trainer(run, learner, world, tests)
         trainer.train()
-        write_policy(run, learner, world, "last", {"step": trainer.steps, "return": trainer.last_return})
-        shutil.copy(run.folder / "last.safetensors", out)
+        score = {"step": trainer.steps, "return": trainer.last_return}
+        files.replace_bytes(out, policy_bytes(run, learner, world, score))
     finally:
         for made in (world, *tests.values()):
             made.close()

@@ -10,9 +10,10 @@ import gymnasium as gym
 import numpy as np
 
 from twofold.core import tree
-from twofold.core.config import convert, flatten, schema_of
+from twofold.core.config import flatten
 from twofold.core.errors import ConfigError
 from twofold.core.registry import worlds
+from twofold.core.settings import convert, schema_of
 
 from ..seating import Group, PartnerSet, Seating, parse_team, read_partners
 from .space import METADATA, dress, reset_mask, shape_of
