@@ -69,9 +69,10 @@ def emt_systems() -> dict[str, Atoms]:
 
 
 def emt_starts(seeds: int) -> Iterator[Start]:
-    for name, atoms in emt_systems().items():
-        for by in (0.05, 0.1):
-            for seed in range(seeds or 5):
+    systems = emt_systems()
+    for seed in range(seeds or 5):
+        for name, atoms in systems.items():
+            for by in (0.05, 0.1):
                 yield f"{name} {by}", f"{name} {by} {seed}", rattled(atoms, by, seed), EMT
 
 
@@ -163,6 +164,8 @@ def record(part: str, methods: tuple[str, ...], seeds: int) -> None:
     path = RESULTS / f"crystal_{part}.json"
     kept = json.loads(path.read_text()) if path.exists() else {"runs": [], "commands": []}
     kept["runs"] = [run for run in kept["runs"] if run["method"] not in methods]
+    kept["commands"] = [*kept["commands"], shlex.join(["python", "benchmarks/crystal.py", *sys.argv[1:]])]
+    kept |= {"versions": versions(), "fmax": 0.01, "made": time.strftime("%Y-%m-%d")}
     minima: dict[str, Any] = {}
     for row, name, atoms, make in PARTS[part][0](seeds):
         for method in methods:
@@ -173,9 +176,7 @@ def record(part: str, methods: tuple[str, ...], seeds: int) -> None:
             for run in kept["runs"][-len(methods) :]:
                 run["same_minimum"] = _same(minima[name][run["method"]], minima[name]["bfgs"])
         print(name, {m: minima[name][m].calls for m in methods}, file=sys.stderr, flush=True)
-    kept["commands"] = [*kept["commands"], shlex.join(["python", "benchmarks/crystal.py", *sys.argv[1:]])]
-    kept |= {"versions": versions(), "fmax": 0.01, "made": time.strftime("%Y-%m-%d")}
-    path.write_text(json.dumps(kept, indent=0) + "\n")
+        path.write_text(json.dumps(kept, indent=0) + "\n")
 
 
 def _same(one: Outcome, other: Outcome) -> bool:

@@ -68,3 +68,12 @@ def test_numpy_acts_as_the_networks_that_trained_it():
     policy = SpringPolicy([layer.matrix.detach().numpy() for layer in actor.layers])
     for row in seen:
         np.testing.assert_allclose(policy.act(row.numpy()), actor(row[None])[0].detach().numpy(), atol=1e-6)
+
+
+def test_crystals_with_nonmetals_get_the_prior():
+    atoms, step = rattled(), SpringStep()
+    forces, energy = atoms.get_forces(), atoms.get_potential_energy()
+    step.observe(Frame(atoms), atoms.positions, forces, energy)
+    assert SpringPolicy(layers(0.5)).scalars(step, 0.01) != Scalars()
+    atoms.numbers[0] = 8
+    assert SpringPolicy(layers(0.5)).scalars(step, 0.01) == Scalars()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from ase import Atoms
@@ -22,7 +23,7 @@ class Frame:
     """
 
     atoms: Atoms
-    deformation: Array | None = None  # [3, 3]
+    deformation: Array = field(default_factory=lambda: np.eye(3))  # [3, 3]
     cell_factor: float = 0.0
 
     @property
@@ -94,18 +95,18 @@ class Bonds:
         block += across[:, None, None] * np.eye(3)
         if self.frame.cell_factor == 0:
             return self._atoms(block, dense)
-        turn = self.frame.deformation
+        turn: Any = self.frame.deformation
         atoms = self._atoms(np.einsum("ac,eab,bd->ecd", turn, block, turn), dense)
-        arm = self.vector / self.frame.cell_factor
+        arm: Any = self.vector / self.frame.cell_factor
         mixed = np.einsum("ac,eab,ed->ecbd", turn, block, arm).reshape(-1, 3, 9)
         border = np.zeros((number, 3, 9))
         np.add.at(border, self.j, mixed)
         np.subtract.at(border, self.i, mixed)
-        border = border.reshape(3 * number, 9)
+        edge = border.reshape(3 * number, 9)
         corner = np.einsum("eab,ec,ed->acbd", block, arm, arm).reshape(9, 9)
         if dense:
-            return np.block([[atoms, border], [border.T, corner]])
-        return sparse.block_array([[atoms, sparse.csr_array(border)], [border.T, corner]], format="csr")
+            return np.block([[atoms, edge], [edge.T, corner]])
+        return sparse.block_array([[atoms, sparse.csr_array(edge)], [edge.T, corner]], format="csr")
 
     def _atoms(self, block: Array, dense: bool) -> Array:
         number = len(self.frame.atoms)

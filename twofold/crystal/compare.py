@@ -56,6 +56,7 @@ class Recorder(Counted):
         super().calculate(atoms, properties, system_changes)
         self.forces.append(largest(self.results["forces"]))
         self.energies.append(float(self.results["energy"]))
+        assert self.atoms is not None
         self.frames.append(self.atoms.positions.copy())
 
 

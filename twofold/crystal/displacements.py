@@ -97,7 +97,7 @@ class GraphEnv(gym.Env[dict[str, Array], Array]):
         self.cfg, self.sets, self.training = cfg, cfg.chosen(purpose), purpose == "train"
         atoms, near = cfg.max_atoms, cfg.num_neighbors
         box = partial(gym.spaces.Box, -np.inf, np.inf, dtype=np.float32)
-        self.observation_space = gym.spaces.Dict(
+        self.observation_space: Any = gym.spaces.Dict(
             {
                 "element": box(shape=(atoms, 12)),
                 "force": box(shape=(atoms, 3)),  # eV/A

@@ -38,7 +38,7 @@ def features(step: SpringStep, fmax: float) -> Array:
     mean = float(np.sqrt((point.forces**2).sum(axis=1).mean()))
     move = np.zeros_like(point.at) if last is None else point.at - last.at
     drop = np.zeros_like(move) if last is None else last.forces - point.forces
-    curvature = float(np.vdot(move, drop) / max(np.vdot(move, move), 1e-12))
+    curvature = float(np.vdot(move, drop)) / max(float(np.vdot(move, move)), 1e-12)
     pairs = max(len(point.bonds.distance), 1)
     values = (
         _log(forces[-1]), _log(mean), _log(forces[-1] / fmax),

@@ -78,7 +78,8 @@ def make_set(name: str, values: dict[str, Any]) -> StructureSet:
     for key in values:
         if key not in known:
             raise ConfigError(f"unknown setting 'sets.{name}.{key}'; there are {', '.join(sorted(known))}")
-    return StructureSet(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+    settings: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    return StructureSet(**settings)
 
 
 @lru_cache(maxsize=64)

@@ -65,7 +65,7 @@ class TD3Relaxer(Optimizer):
 
     def __init__(
         self,
-        atoms: Atoms,
+        atoms: Any,  # Atoms, or a filter around them
         restart: str | Path | None = None,
         logfile: IO[str] | str | Path | None = "-",
         trajectory: str | Path | None = None,
@@ -83,7 +83,8 @@ class TD3Relaxer(Optimizer):
         self.maxstep = settings.trust_most
         self.settings, self.guard = settings, guard
         self.policy = _policy(policy)
-        self.engine, self.switches = ENGINES[0], ()
+        self.engine = ENGINES[0]
+        self.switches: tuple[str, ...] = ()
         self.report: Report | None = None
         self._record: list[dict[str, Any]] = []  # every observation and action: all that a restart needs
         self._began: Seen | None = None

@@ -256,9 +256,9 @@ class SpringStep:
 
     def _centred(self, step: Array, free: Array, base: Point) -> Array:
         """As rows of 3, without net translation when nothing is held in place."""
-        full = np.zeros(base.at.size)
-        full[free] = step
-        full = full.reshape(-1, 3)
+        flat = np.zeros(base.at.size)
+        flat[free] = step
+        full = flat.reshape(-1, 3)
         if free.all():
             atoms = len(base.bonds.frame.atoms)
             full[:atoms] -= full[:atoms].mean(axis=0)
