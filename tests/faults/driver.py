@@ -75,6 +75,10 @@ def child(request: dict[str, Any]) -> None:
     log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 1)
     os.dup2(log, 2)
+    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(
+            signum, signal.default_int_handler if signum == signal.SIGINT else signal.SIG_DFL
+        )  # not nohup's
     for name, limit in request.get("rlimit", {}).items():
         resource.setrlimit(getattr(resource, name), (limit, limit))
     progress = os.open(request["progress"], os.O_WRONLY | os.O_CREAT)
