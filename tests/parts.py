@@ -6,6 +6,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import pytest
 import torch
 from gymnasium.spaces import Box
 from torch import Tensor, nn
@@ -13,6 +14,8 @@ from torch import Tensor, nn
 from twofold.core.experience import Transition
 from twofold.core.policy_file import make_learner
 from twofold.core.seeding import Generators
+from twofold.core.signals import Stopped
+from twofold.core.trainer import Trainer
 from twofold.learners.td3 import TD3, TD3Config
 from twofold.nets.vector import VectorConfig, VectorNetworks
 
@@ -110,6 +113,20 @@ class Counter(gym.Env[Any, Any]):
         over = self.steps >= self.length
         info = {"episode": {"won": 1.0}} if over else {}
         return self._obs(float(action[0])), 1.0, over and self.terminates, over and not self.terminates, info
+
+
+def stop_at(trainer: Trainer, step: int) -> None:
+    """Train until a signal comes in the middle of an episode at `step`."""
+    collect = trainer._collect
+
+    def collected() -> None:
+        collect()
+        if trainer.steps >= step:
+            trainer.stop.received = 15
+
+    trainer._collect = collected  # type: ignore[method-assign]
+    with pytest.raises(Stopped):
+        trainer.train()
 
 
 __all__ = [

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from parts import stop_at
 
 from twofold import api
 from twofold.core.checkpoint import pack
 from twofold.core.config import load
 from twofold.core.run import Run
-from twofold.core.trainer import Stopped, Trainer
+from twofold.core.trainer import Trainer
 
 WORLDS = [
     ("pendulum", {}, 1),
@@ -49,20 +50,6 @@ def digest(trainer: Trainer) -> dict[str, str]:
         "best": (trainer.run.folder / "best.safetensors").read_bytes(),
     }
     return {name: hashlib.sha256(content).hexdigest() for name, content in parts.items()}
-
-
-def stop_at(trainer: Trainer, step: int) -> None:
-    """Train until a signal comes in the middle of an episode at `step`."""
-    collect = trainer._collect
-
-    def collected() -> None:
-        collect()
-        if trainer.steps >= step:
-            trainer.stop.received = 15
-
-    trainer._collect = collected  # type: ignore[method-assign]
-    with pytest.raises(Stopped):
-        trainer.train()
 
 
 @pytest.mark.parametrize(("env", "settings", "rows"), WORLDS)

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from parts import stop_at
 
 from twofold import api
 from twofold.core.config import load
 from twofold.core.digest import digest
 from twofold.core.run import Run
-from twofold.core.trainer import Stopped, Trainer
+from twofold.core.trainer import Trainer
 
 SMALL = {"eval_episodes": 2, "eval_rows": 1, "test_episodes": 0, "tensorboard": False}
 VECTOR = {"actor_hidden": [16], "critic_hidden": [16]}
@@ -71,20 +72,6 @@ def close(trainer: Trainer) -> None:
         world.close()
 
 
-def stop_at(trainer: Trainer, step: int) -> None:
-    collect = trainer._collect
-
-    def collected() -> None:
-        collect()
-        if trainer.steps >= step:
-            trainer.stop.received = 15
-
-    trainer._collect = collected  # type: ignore[method-assign]
-    with pytest.raises(Stopped):
-        trainer.train()
-    close(trainer)
-
-
 @pytest.mark.parametrize("name", RUNS)
 def test_a_resumed_run_of_any_domain_equals_an_uninterrupted_one(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
@@ -95,7 +82,9 @@ def test_a_resumed_run_of_any_domain_equals_an_uninterrupted_one(
     straight.train()
     close(straight)
     for step in RUNS[name][3]:
-        stop_at(built(tmp_path / "split", name), step)
+        stopped = built(tmp_path / "split", name)
+        stop_at(stopped, step)
+        close(stopped)
     resumed = built(tmp_path / "split", name)
     resumed.train()
     close(resumed)

@@ -8,7 +8,7 @@ from twofold.core.checkpoint import pack
 from twofold.core.config import load
 from twofold.core.errors import UserError
 from twofold.core.run import Run
-from twofold.core.trainer import Stopped
+from twofold.core.signals import Stopped
 from twofold.recsys import commands
 from twofold.recsys.recommend import load_recommender
 

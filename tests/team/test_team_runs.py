@@ -8,7 +8,7 @@ from twofold.core.config import layers_for, load, parse_value, resolve
 from twofold.core.errors import ConfigError, UserError
 from twofold.core.policy_file import make_learner
 from twofold.core.run import Run
-from twofold.core.trainer import Stopped
+from twofold.core.signals import Stopped
 from twofold.core.world import make_world
 from twofold.team.pymarl import translate
 

@@ -7,7 +7,6 @@ import shutil
 import signal
 import time
 from dataclasses import dataclass, field
-from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -20,6 +19,7 @@ from .errors import CheckpointError, ConfigError, UserError
 from .evaluate import Interrupted, evaluate, summaries
 from .protocols import Learner, Metrics, World
 from .replay import PrioritisedRing, make_replay
+from .signals import Signals, Stopped
 
 if TYPE_CHECKING:
     from .run import Run
@@ -71,45 +71,6 @@ class TrainerConfig:
                 raise ConfigError(f"trainer.{name} must be at most 1,000,000, got {getattr(self, name)}")
         if self.workers > self.rows:
             raise ConfigError(f"trainer.workers={self.workers} is more than trainer.rows={self.rows}")
-
-
-class Stopped(Exception):
-    """A signal asked to stop; everything is saved."""
-
-    def __init__(self, signum: int) -> None:
-        super().__init__(f"stopped by {signal.Signals(signum).name}")
-        self.exit_code = 128 + signum
-
-
-class Signals:
-    """The first SIGTERM, SIGINT or SIGHUP asks to stop; the second stops at once."""
-
-    def __init__(self) -> None:
-        self.received: int | None = None
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Signals:
-        try:
-            wanted = [signal.SIGTERM, signal.SIGINT]
-            if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # a closed terminal, unless under nohup
-                wanted.append(signal.SIGHUP)
-            self._before = {s: signal.signal(s, self._on) for s in wanted}
-        except ValueError:
-            self._before = {}  # not the main thread: signals are its owner's business
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        for signum, handler in self._before.items():
-            signal.signal(signum, handler)
-
-    def _on(self, signum: int, _: FrameType | None) -> None:
-        if self.received is not None:
-            signal.signal(signum, signal.SIG_DFL)
-            signal.raise_signal(signum)
-        self.received = signum
-
-    def __call__(self) -> bool:
-        return self.received is not None
 
 
 class Trainer:
