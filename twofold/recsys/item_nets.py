@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from twofold.core.errors import ConfigError
+from twofold.nets.flat import Flat
 from twofold.nets.mlp import MLP, Affine, affine
 from twofold.nets.twin import Twin
 
@@ -208,3 +209,9 @@ class ItemNetworks:
 
     def critic(self) -> nn.Module:
         return ItemCritic(self.cfg, self.tables, self.generator)
+
+    def engine(self, *parts: Flat, twin: bool, rng: np.random.Generator) -> Any:
+        """Gradients by hand for these networks; `parts` as TD3 has them, `rng` draws dropout."""
+        from .engine import ItemEngine
+
+        return ItemEngine(*parts, chooser=self.chooser, twin=twin, rng=rng)

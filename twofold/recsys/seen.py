@@ -24,6 +24,7 @@ class Seen:
         self.obs = obs
         self.user = obs["user"].long().squeeze(1)  # [B]
         self.turn = obs["turn"].long()  # [B, 1]
+        self.block = obs["block"]  # [B, 1]
         self.items = obs["items"].long()  # [B, T], -1 after the newest
         self.ratings = obs["ratings"]  # [B, T]
         self.belief = obs.get("belief")  # [B, b]
@@ -43,9 +44,10 @@ class Seen:
     def part(self, rows: slice) -> Seen:
         """Some rows, with all that was derived of them so far."""
         part = Seen.__new__(Seen)
-        part.obs = {name: leaf[rows] for name, leaf in self.obs.items()}
-        part.user, part.turn, part.items = self.user[rows], self.turn[rows], self.items[rows]
-        part.ratings, part.belief = part.obs["ratings"], part.obs.get("belief")
+        part.obs = {}
+        part.user, part.turn, part.block = self.user[rows], self.turn[rows], self.block[rows]
+        part.items, part.ratings = self.items[rows], self.ratings[rows]
+        part.belief = None if self.belief is None else self.belief[rows]
         part._derived = {name: _cut(value, rows) for name, value in self._derived.items()}
         return part
 
@@ -66,7 +68,7 @@ class Seen:
 
     def _blocked(self, pad: int) -> Tensor:
         places = torch.arange(self.items.shape[1])
-        free = (places < self.turn - self.obs["block"]).logical_or_(self.items < 0)
+        free = (places < self.turn - self.block).logical_or_(self.items < 0)
         return self.items.masked_fill(free, pad)
 
 
