@@ -66,6 +66,8 @@ class ItemEngine:
             self._critic.candidates.derive(both)
         if self.cfg.guide:
             self.tables.towards_the_best(both)
+        if self.cfg.shortlist and self.cfg.rerank > 1:
+            self.tables.favourites(both, self.cfg.shortlist)
         if not self._actor.state.learned:
             self._actor.state(both)
         return both.part(slice(rows)), both.part(slice(rows, None))

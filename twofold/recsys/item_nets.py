@@ -165,6 +165,8 @@ class Chooser:
     def _ranked(self, obs: Observation, point: Tensor, critic: Any) -> tuple[Tensor, Tensor]:
         seen = self.tables.seen(obs)
         items = self.tables.top(seen, point, self.cfg.rerank)
+        if self.cfg.shortlist:
+            items = torch.cat([items, self.tables.favourites(seen, self.cfg.shortlist)], dim=1)
         return items, critic.of_items(seen, items)
 
     def explore(self, obs: dict[str, Array], action: Array, rng: np.random.Generator) -> Array:

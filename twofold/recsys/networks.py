@@ -31,6 +31,7 @@ class ItemNetConfig:
     rerank: int = (
         10  # so many nearest items are re-ranked by the smaller critic; 1: the nearest item is shown
     )
+    shortlist: int = 5  # and so many items of highest expectation join them, so that the actor can miss none
     critic_on: Literal["item", "point"] = "item"  # point: the critic learns on the raw action, as elsewhere
     memory: bool = True  # the critic sees what the episode says about a candidate item
     guide: bool = True  # the actor sees (and starts from) where the items of best expectation lie
@@ -46,6 +47,8 @@ class ItemNetConfig:
         for name in ("window_size", "embedding_dim", "rerank", "rank", "num_heads", "num_filters"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"networks.{name} must be at least 1, got {getattr(self, name)}")
+        if self.shortlist < 0:
+            raise ConfigError(f"networks.shortlist must not be negative, got {self.shortlist}")
         if not 0 <= self.remap_eps <= 1:
             raise ConfigError(f"networks.remap_eps must be in [0, 1], got {self.remap_eps}")
         if self.dropout_rate:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -145,23 +147,26 @@ class Tables:
     @torch.no_grad()
     def top(self, seen: Seen, point: Tensor, k: int) -> Tensor:
         """Numbers [B, k] of the items nearest to the point that may be shown, best first."""
+        return self._top(seen, point, k, attrgetter("vectors"))
+
+    @torch.no_grad()
+    def favourites(self, seen: Seen, k: int) -> Tensor:
+        """Numbers [B, k] of the items of highest expectation that may be shown, best first."""
+        by = attrgetter("relative")
+        return seen.once(("favourites", k), lambda: self._top(seen, self.person(seen), k, by))  # type: ignore[no-any-return]
+
+    def _top(self, seen: Seen, point: Tensor, k: int, by: Callable[[Part], Tensor]) -> Tensor:
         k = min(k, len(self.item_vectors))
         blocked, parts = seen.blocked(len(self.item_vectors)), self.parts()
         if len(parts) == 1:
-            return self._best_of(parts[0], point, blocked, k)[0]
+            return _best_of(point, by(parts[0]), blocked, k)[0]
         values, found = [], []
         for part in parts:
-            items, scores = self._best_of(part, point, _inside(blocked, part), min(k, part.size))
+            items, scores = _best_of(point, by(part), _inside(blocked, part), min(k, part.size))
             values.append(scores.gather(1, items))
             found.append(items + part.start)
         places = torch.cat(values, dim=1).topk(k, dim=1).indices
         return torch.cat(found, dim=1).gather(1, places)
-
-    @staticmethod
-    def _best_of(part: Part, point: Tensor, blocked: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """The k best places of a part, and all its scores."""
-        scores = torch.mm(point, part.vectors).scatter_(1, blocked, -torch.inf)[:, : part.size]
-        return torch.from_numpy(largest(scores.numpy(), k)), scores
 
     def expected(self, seen: Seen, items: Tensor) -> Tensor:
         """Expected ratings [B, k] of items, relative to the user's level, as far as the episode tells."""
@@ -193,6 +198,12 @@ class Tables:
         for name in _NAMES:
             getattr(self, name).copy_(torch.from_numpy(np.array(state[name])))
         self._parts, self._seen = (0, []), []
+
+
+def _best_of(point: Tensor, items: Tensor, blocked: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k best columns of `items` (the last stands for none), and the scores of all of them."""
+    scores = torch.mm(point, items).scatter_(1, blocked, -torch.inf)[:, :-1]
+    return torch.from_numpy(largest(scores.numpy(), k)), scores
 
 
 def _inside(blocked: Tensor, part: Part) -> Tensor:
