@@ -67,7 +67,13 @@ def gradients(learner, batch):
     target = learner.engine.target(next_obs, reward, discount, terminated, noise)
     critic_loss = learner.engine.critic_gradients(obs, action, target, huber=learner.cfg.huber)
     critic, values, errors = learner.critic.grads.clone(), learner.engine.values, learner.engine.errors()
-    found = {"target": target, "critic loss": critic_loss, "critic": critic, "values": values, "errors": errors}
+    found = {
+        "target": target,
+        "critic loss": critic_loss,
+        "critic": critic,
+        "values": values,
+        "errors": errors,
+    }
     found = {name: value.clone() for name, value in found.items()}
     actor_loss = learner.engine.actor_gradients(obs)
     return found | {"actor loss": actor_loss, "actor": learner.actor.grads.clone()}
@@ -86,4 +92,6 @@ def test_targets_losses_and_gradients_are_those_of_autograd(name, world):
     for batch in batches(world, one):
         ours, theirs = gradients(one, batch), gradients(other, batch)
         for what, value in theirs.items():
-            torch.testing.assert_close(ours[what], value, rtol=2e-4, atol=2e-6, msg=lambda m, w=what: f"{w}: {m}")
+            torch.testing.assert_close(
+                ours[what], value, rtol=2e-4, atol=2e-6, msg=lambda m, w=what: f"{w}: {m}"
+            )

@@ -50,6 +50,7 @@ class ItemEngine:
         self.rows = rows
         self._actor_head, self._critic_head = ActorHead(self._actor, rows), CriticHead(self._critic, rows)
         self.values, self._errors = torch.zeros(2, rows), torch.zeros(2, rows)
+        self._shown = torch.zeros(rows, 1, dtype=torch.int64)
 
     # ---- what the equations ask for ----
 
@@ -59,15 +60,17 @@ class ItemEngine:
         rows = len(obs["turn"])
         if rows != self.rows:
             self._allocate(rows)
-        both = Seen({name: torch.from_numpy(np.concatenate([obs[name], next_obs[name]])) for name in obs})
+        both = Seen({name: np.concatenate([obs[name], next_obs[name]]) for name in obs})
         both.blocked(len(self.tables.item_vectors))
-        self.tables.window_vectors(both, self.cfg.window_size)
+        both.last(max(self.cfg.window_size, WINDOW))
         if self._critic.candidates is not None:
             self._critic.candidates.derive(both)
         if self.cfg.guide:
             self.tables.towards_the_best(both)
         if not self._actor.state.learned:
             self._actor.state(both)
+        # The item shown at s stands in the history of s', however many steps lie between.
+        self._shown = torch.from_numpy(next_obs["items"][np.arange(rows)[:, None], obs["turn"]])
         return both.part(slice(rows)), both.part(slice(rows, None))
 
     @torch.no_grad()
@@ -85,7 +88,7 @@ class ItemEngine:
         if self.cfg.rerank > 1:
             values = self.chooser.values(next_obs, point, critic)
         else:
-            features = self._features(critic, next_obs, point)[0]
+            features = self._features(critic, next_obs, point, None)
             values = self._critic_head.forward(self._target_critic_weights, features, critic.state(next_obs))
         pessimistic = values.amin(dim=0) if self.twin else values[0]
         return torch.addcmul(reward, discount * (1 - terminated), pessimistic)
@@ -104,7 +107,7 @@ class ItemEngine:
         self.critic.zero_grad()
         critic, head = self._critic, self._critic_head
         state = self._state(critic.state, obs)
-        features, items = self._features(critic, obs, action)
+        features = self._features(critic, obs, action, self._shown)
         self.values = head.forward(self._critic_weights, features, state.detach())
         slopes = self._slopes(target, huber, weights)
         learned = slice(0, 0) if critic.candidates is None else critic.candidates.learned
@@ -112,7 +115,9 @@ class ItemEngine:
         columns = slice(learned.start, None if critic.state.learned else learned.stop)
         d_inputs = head.backward(self._critic_weights, slopes, self._critic_grads, columns)
         if learned.stop > learned.start:
-            critic.candidates.add_gradient(obs, items[:, 0], d_inputs[:, : learned.stop - learned.start])
+            critic.candidates.add_gradient(
+                obs, self._shown[:, 0], d_inputs[:, : learned.stop - learned.start]
+            )
         if critic.state.learned:
             state.backward(d_inputs[:, head.features - learned.start :])
         inside = self._errors if huber is None else self._errors.clamp(-huber, huber)
@@ -137,7 +142,7 @@ class ItemEngine:
 
     def _through_the_choice(self, obs: Seen, point: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """Loss and gradient of a point that stands for a soft mixture of the items around it."""
-        each = self._critic.candidates(obs, self.tables.top(obs, point, SOFT))  # [B, SOFT, f]
+        each = self._critic.candidates.forward(obs, self.tables.top(obs, point, SOFT))  # [B, SOFT, f]
         vectors = each[:, :, : self.tables.width]
         length = torch.linalg.vector_norm(point, dim=1, keepdim=True).clamp_min_(1e-12)
         unit = point / length
@@ -167,12 +172,12 @@ class ItemEngine:
     def _guide(self, obs: Seen) -> Tensor | None:
         return self.tables.towards_the_best(obs) if self.cfg.guide else None
 
-    def _features(self, critic: Any, obs: Seen, point: Tensor) -> tuple[Tensor, Tensor]:
-        """What the critic sees of the item that a point stands for, and its number [B, 1]."""
+    def _features(self, critic: Any, obs: Seen, point: Tensor, items: Tensor | None) -> Tensor:
+        """What the critic sees of the item that a point stands for [B, f]; `items` where they are known."""
         if critic.candidates is None:
-            return point, torch.empty(0)
-        items = self.tables.top(obs, point, 1)
-        return critic.candidates(obs, items).squeeze(1), items
+            return point
+        items = self.tables.top(obs, point, 1) if items is None else items
+        return critic.candidates.forward(obs, items).squeeze(1)  # type: ignore[no-any-return]
 
     def _slopes(self, target: Tensor, huber: float | None, weights: Tensor | None) -> Tensor:
         """d loss / d value [2, B] for the mean of squared or Huber errors."""

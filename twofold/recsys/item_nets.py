@@ -45,21 +45,21 @@ class State(nn.Module):
         return seen.once("state", lambda: self._state(seen, None))  # type: ignore[no-any-return]
 
     def _state(self, seen: Seen, rng: np.random.Generator | None) -> Tensor:
-        window = self.cfg.window_size
-        ratings = seen.once("centred", lambda: self._centred(seen))
-        vectors = self.tables.window_vectors(seen, window)
-        parts = [self.tracker(vectors, ratings, seen.last(window).there, rng)]
-        parts.append(seen.turn / seen.items.shape[1])
+        ratings, there, rest = seen.once("beside", lambda: self._beside(seen))
+        vectors = self.tables.window_vectors(seen, self.cfg.window_size)
+        return torch.cat([self.tracker(vectors, ratings, there, rng), rest], dim=-1)
+
+    def _beside(self, seen: Seen) -> tuple[Tensor, Tensor, Tensor]:
+        """The window's ratings relative to the user's level, where it has items, and what is beside the window."""
+        last = seen.last(self.cfg.window_size)
+        centred = (last.ratings - self.tables.level(seen)) * last.there
+        parts = [(seen.turn / seen.items.shape[1]).astype(np.float32)]
         if seen.belief is not None:
             parts.append(seen.belief)
         if self.cfg.user_embedding:
-            parts.append(self.tables.factors(seen))
-        return torch.cat(parts, dim=-1)
-
-    def _centred(self, seen: Seen) -> Tensor:
-        """The window's ratings relative to the user's level, 0 where there is none."""
-        last = seen.last(self.cfg.window_size)
-        return (last.ratings - self.tables.level(seen)) * last.there
+            parts.append(self.tables.factors(seen).numpy())
+        rest = np.concatenate(parts, axis=1)
+        return torch.from_numpy(centred), torch.from_numpy(last.there), torch.from_numpy(rest)
 
 
 class ItemActor(nn.Module):
