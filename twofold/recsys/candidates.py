@@ -32,7 +32,8 @@ class Candidates(nn.Module):
 
     def forward(self, seen: Seen, items: Tensor) -> Tensor:
         known = torch.embedding(self.tables.joined, items)
-        met = torch.bmm(known, self._questions(seen))  # expectation, and likeness to the window's items
+        # Expectation, and likeness to the window's items.
+        met = torch.bmm(known, self._questions(seen).transpose(1, 2))
         found = [known[:, :, : self.tables.width], met]
         if self.cfg.learn_pairs:
             found.append(torch.bmm(torch.embedding(self.own, items), self.own_window(seen).transpose(1, 2)))
@@ -48,13 +49,13 @@ class Candidates(nn.Module):
             self._near_the_window(seen)
 
     def _questions(self, seen: Seen) -> Tensor:
-        """What is asked of every candidate, as products with what is known of it [B, d + r + b, 1 + WINDOW]."""
+        """What is asked of every candidate, as products with what is known of it [B, 1 + WINDOW, d + r + b]."""
 
         def made() -> Tensor:
-            tables, vectors = self.tables, self.tables.window_vectors(seen, WINDOW)
-            questions = torch.zeros(len(seen), tables.joined.shape[1], 1 + WINDOW)
-            questions[:, tables.width :, 0] = tables.person(seen)
-            questions[:, : tables.width, 1:] = vectors.transpose(1, 2)
+            tables = self.tables
+            questions = torch.zeros(len(seen), 1 + WINDOW, tables.joined.shape[1])
+            questions[:, 0, tables.width :] = tables.person(seen)
+            questions[:, 1:, : tables.width] = tables.window_vectors(seen, WINDOW)
             return questions
 
         return seen.once("questions", made)  # type: ignore[no-any-return]

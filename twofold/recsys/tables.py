@@ -41,6 +41,7 @@ class Tables:
         self._seen: list[Seen] = []  # of the last two batches, s and s' of one update
         self._parts: tuple[int, list[Part]] = (0, [])
         self._joined: Tensor | None = None
+        self._padded: Tensor | None = None
 
     def seen(self, obs: Any) -> Seen:
         """What is derived from an observation: made once for all networks that look at the same batch."""
@@ -103,6 +104,13 @@ class Tables:
             self._joined = torch.cat([self.item_vectors, self.item_factors, self.belief_factors], dim=1)
             self._joined[:, self.width] -= 1.0  # a user's level is the first factor
         return self._joined
+
+    @property
+    def padded(self) -> Tensor:
+        """The item vectors, and zeros that stand for none [items + 1, d]."""
+        if self._padded is None:
+            self._padded = functional.pad(self.item_vectors, (0, 0, 0, 1))
+        return self._padded
 
     # ---- users ----
 
@@ -206,7 +214,8 @@ class Tables:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for name in _NAMES:
             getattr(self, name).copy_(torch.from_numpy(np.array(state[name])))
-        self._parts, self._seen, self._joined = (0, []), [], None
+        self._parts, self._seen = (0, []), []
+        self._joined = self._padded = None
 
 
 def _inside(blocked: Array, part: Part) -> Array:

@@ -47,8 +47,8 @@ class Average(nn.Module):
         self.outputs = 2 * inputs
 
     def forward(self, x: Tensor, mask: Tensor, rng: np.random.Generator | None = None) -> Tensor:
-        share = (mask / mask.sum(1, keepdim=True).clamp_min_(1.0)).transpose(1, 2)
-        return torch.cat([torch.bmm(share, x).squeeze(1), x[:, -1]], dim=-1)
+        mean = x.sum(1) / mask.sum(1).clamp_min_(1.0)  # absent entries are zeros
+        return torch.cat([mean, x[:, -1]], dim=-1)
 
 
 class GRU(nn.Module):
