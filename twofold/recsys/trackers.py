@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from twofold.nets.mlp import Affine
 
+from .gated import GatedWindow
 from .networks import ItemNetConfig
 
 
@@ -52,7 +53,7 @@ class Average(nn.Module):
 
 
 class GRU(nn.Module):
-    """The last state of a gated recurrent unit over the window; steps without an item change nothing."""
+    """The last state of a gated recurrent unit over the window; it is zero until the first item."""
 
     def __init__(self, cfg: ItemNetConfig, inputs: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -61,14 +62,7 @@ class GRU(nn.Module):
         self.recurrent = Affine(self.outputs, 3 * self.outputs, generator=generator)
 
     def forward(self, x: Tensor, mask: Tensor, rng: np.random.Generator | None = None) -> Tensor:
-        entries = self.inputs(x)
-        state = x.new_zeros(len(x), self.outputs)
-        for step in range(x.shape[1]):
-            ours, new_in = entries[:, step].split([2 * self.outputs, self.outputs], dim=-1)
-            theirs, new_rec = self.recurrent(state).split([2 * self.outputs, self.outputs], dim=-1)
-            reset, keep = torch.sigmoid(ours + theirs).chunk(2, dim=-1)
-            new = torch.tanh(new_in + reset * new_rec)
-            state = torch.lerp(state, keep * state + (1 - keep) * new, mask[:, step])
+        state: Tensor = GatedWindow.apply(x, mask, self.inputs.matrix, self.recurrent.matrix)  # type: ignore[no-untyped-call]
         return state
 
 
