@@ -33,15 +33,12 @@ class ItemEngine:
     ) -> None:
         self.actor, self.critic, self.twin, self.chooser, self.rng = actor, critic, twin, chooser, rng
         self.cfg, self.tables = chooser.cfg, chooser.tables
-        self._actor: Any = actor.module
-        self._critic: Any = critic.module
-        self._target_actor: Any = target_actor.module
-        self._target_critic: Any = target_critic.module
-        self._actor_weights, self._target_actor_weights = map(
-            actor_weights, (actor.module, target_actor.module)
+        modules: tuple[Any, ...] = tuple(part.module for part in (actor, critic, target_actor, target_critic))
+        self._actor, self._critic, self._target_actor, self._target_critic = modules
+        self._actor_weights, self._target_actor_weights = actor_weights(modules[0]), actor_weights(modules[2])
+        self._critic_weights, self._target_critic_weights = (
+            critic_weights(module) for module in (modules[1], modules[3])
         )
-        self._critic_weights = critic_weights(critic.module)
-        self._target_critic_weights = critic_weights(target_critic.module)
         self._actor_grads = [layer.matrix.grad for layer in self._actor.body.layers]
         self._critic_grads = [[layer.matrix.grad[k] for layer in self._critic.head.layers] for k in range(2)]
         self._allocate(1)
@@ -111,7 +108,7 @@ class ItemEngine:
         self.values = head.forward(self._critic_weights, features, state.detach())
         slopes = self._slopes(target, huber, weights)
         learned = slice(0, 0) if critic.candidates is None else critic.candidates.learned
-        # The columns of the learned pairs and those of the state lie apart, and both are few: one product.
+        # From the learned pairs on, or up to their end: one product for all that is needed.
         columns = slice(learned.start, None if critic.state.learned else learned.stop)
         d_inputs = head.backward(self._critic_weights, slopes, self._critic_grads, columns)
         if learned.stop > learned.start:

@@ -201,6 +201,7 @@ class ItemNetworks:
         if "items" not in getattr(observation_space, "spaces", {}):
             raise ConfigError("the networks 'recsys/items' need a world of users (env: recsys/users)")
         self.cfg, self.generator = cfg, generator
+        self.draws = cfg.dropout_rate > 0  # learning draws random numbers
         self.tables = Tables.of(action_space, observation_space, cfg.rank, CHUNK)
         self.chooser = Chooser(cfg, self.tables)
 

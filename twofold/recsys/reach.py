@@ -37,7 +37,7 @@ class Reach:
             f"the actor can choose {self.found.sum()} of {len(self.found)} items ({100 * self.share:.1f} %): "
             f"{among} to a point of {box}^d"
         )
-        missed = [names[item] for item in np.flatnonzero(~self.found)]
+        missed = [name for name, found in zip(names, self.found, strict=True) if not found]
         if not missed:
             return line
         more = f" and {len(missed) - _NAMED} more" if len(missed) > _NAMED else ""

@@ -184,8 +184,8 @@ class Tables:
     def _best_of(part: Part, point: Tensor, blocked: Array, k: int) -> tuple[Array, Array]:
         """The k best places of a part, and all its scores."""
         scores = torch.mm(point, part.transposed).scatter_(1, torch.from_numpy(blocked), -torch.inf)
-        scores = scores.numpy()[:, : part.size]
-        return largest(scores, k), scores
+        kept = scores.numpy()[:, : part.size]
+        return largest(kept, k), kept
 
     def expected(self, seen: Seen, items: Tensor) -> Tensor:
         """Expected ratings [B, k] of items, relative to the user's level, as far as the episode tells."""
