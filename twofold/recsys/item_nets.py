@@ -45,9 +45,9 @@ class State(nn.Module):
         return seen.once("state", lambda: self._state(seen, None))  # type: ignore[no-any-return]
 
     def _state(self, seen: Seen, rng: np.random.Generator | None) -> Tensor:
-        ratings, there, rest = seen.once("beside", lambda: self._beside(seen))
+        ratings, mask, rest = seen.once("beside", lambda: self._beside(seen))
         vectors = self.tables.window_vectors(seen, self.cfg.window_size)
-        return torch.cat([self.tracker(vectors, ratings, there, rng), rest], dim=-1)
+        return torch.cat([self.tracker.of_present(vectors, ratings, mask, rng), rest], dim=-1)
 
     def _beside(self, seen: Seen) -> tuple[Tensor, Tensor, Tensor]:
         """The window's ratings relative to the user's level, where it has items, and what is beside the window."""
@@ -59,7 +59,8 @@ class State(nn.Module):
         if self.cfg.user_embedding:
             parts.append(self.tables.factors(seen).numpy())
         rest = np.concatenate(parts, axis=1)
-        return torch.from_numpy(centred), torch.from_numpy(last.there), torch.from_numpy(rest)
+        mask = last.there[:, :, None].astype(np.float32)
+        return torch.from_numpy(centred), torch.from_numpy(mask), torch.from_numpy(rest)
 
 
 class ItemActor(nn.Module):

@@ -31,12 +31,17 @@ class Tracker(nn.Module):
     ) -> Tensor:
         """vectors [B, W, d], centred ratings [B, W], there [B, W] -> [B, outputs]; with `rng`, dropout is drawn."""
         mask = there.unsqueeze(-1).to(vectors.dtype)
-        vectors = vectors * mask
+        return self.of_present(vectors * mask, ratings, mask, rng)
+
+    def of_present(
+        self, vectors: Tensor, ratings: Tensor, mask: Tensor, rng: np.random.Generator | None = None
+    ) -> Tensor:
+        """The same for vectors and ratings that are zeros where there is no item; mask [B, W, 1]."""
         if self.handle == "cat":
             vectors = torch.cat([vectors, ratings.unsqueeze(-1)], dim=-1)
         elif self.handle == "mul":
             vectors = vectors * ratings.unsqueeze(-1)
-        state = self.body(vectors, mask, rng)
+        state: Tensor = self.body(vectors, mask, rng)
         return torch.cat([state, ratings], dim=-1) if self.handle == "cat2" else state
 
 
