@@ -31,15 +31,22 @@ class Candidates(nn.Module):
             self.outputs += 4
 
     def forward(self, seen: Seen, items: Tensor) -> Tensor:
+        return self.completed(seen, items, self.fixed(seen, items))
+
+    def fixed(self, seen: Seen, items: Tensor) -> list[Tensor]:
+        """What no parameter changes: the item, what is expected of it and whom it is like, and the memory of it."""
         known = torch.embedding(self.tables.joined, items)
         # Expectation, and likeness to the window's items.
         met = torch.bmm(known, self._questions(seen).transpose(1, 2))
         found = [known[:, :, : self.tables.width], met]
+        return [*found, self._memory(seen, items, met[:, :, 0].numpy())] if self.cfg.memory else found
+
+    def completed(self, seen: Seen, items: Tensor, fixed: list[Tensor]) -> Tensor:
+        """All features, from the fixed ones."""
         if self.cfg.learn_pairs:
-            found.append(torch.bmm(torch.embedding(self.own, items), self.own_window(seen).transpose(1, 2)))
-        if self.cfg.memory:
-            found.append(self._memory(seen, items, met[:, :, 0].numpy()))
-        return torch.cat(found, dim=-1)
+            own = torch.bmm(torch.embedding(self.own, items), self.own_window(seen).transpose(1, 2))
+            fixed = [*fixed[:2], own, *fixed[2:]]
+        return torch.cat(fixed, dim=-1)
 
     def derive(self, seen: Seen) -> None:
         """Make what the features need and no parameter changes."""
@@ -88,7 +95,7 @@ class Candidates(nn.Module):
     def _memory(self, seen: Seen, items: Tensor, expected: Array) -> Tensor:
         """Was it shown, how long ago, what did it get, and with how many window items is it untried? [B, k, 4]."""
         turns = seen.items.shape[1]
-        shown = items.numpy()[:, :, None] == seen.items[:, None]  # [B, k, T]
+        shown = items.numpy().astype(seen.items.dtype)[:, :, None] == seen.items[:, None]  # [B, k, T]
         last = (shown * np.arange(1, turns + 1, dtype=np.int16)).max(axis=2)  # 0: never shown
         ever = last > 0
         got = seen.ratings[np.arange(len(seen))[:, None], last - 1] - self.tables.level(seen)

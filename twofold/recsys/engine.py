@@ -48,6 +48,8 @@ class ItemEngine:
         self._actor_head, self._critic_head = ActorHead(self._actor, rows), CriticHead(self._critic, rows)
         self.values, self._errors = torch.zeros(2, rows), torch.zeros(2, rows)
         self._shown = torch.zeros(rows, 1, dtype=torch.int64)
+        self._both: Any = None
+        self._fixed: list[Tensor] | None = None  # features of the item shown, if they are made already
 
     # ---- what the equations ask for ----
 
@@ -62,12 +64,12 @@ class ItemEngine:
         both.last(max(self.cfg.window_size, WINDOW))
         if self._critic.candidates is not None:
             self._critic.candidates.derive(both)
-        if self.cfg.guide:
-            self.tables.towards_the_best(both)
         if not self._actor.state.learned:
             self._actor.state(both)
+        self._both, self._fixed = both, None
         # The item shown at s stands in the history of s', however many steps lie between.
-        self._shown = torch.from_numpy(next_obs["items"][np.arange(rows)[:, None], obs["turn"]])
+        shown = next_obs["items"][np.arange(rows)[:, None], obs["turn"]]
+        self._shown = torch.from_numpy(shown.astype(np.int64))
         return both.part(slice(rows)), both.part(slice(rows, None))
 
     @torch.no_grad()
@@ -77,7 +79,7 @@ class ItemEngine:
         """r + gamma^n (1 - terminated) min Q'(s', what is shown for the smoothed action)."""
         actor = self._target_actor
         point = self._actor_head.forward(
-            self._target_actor_weights, actor.state(next_obs), self._guide(next_obs)
+            self._target_actor_weights, actor.state.forward(next_obs), self._guide(next_obs)
         )
         if noise is not None:
             point = (point + noise).clamp_(-1, 1)
@@ -85,8 +87,10 @@ class ItemEngine:
         if self.cfg.rerank > 1:
             values = self.chooser.values(next_obs, point, critic)
         else:
-            features = self._features(critic, next_obs, point, None)
-            values = self._critic_head.forward(self._target_critic_weights, features, critic.state(next_obs))
+            features = point if critic.candidates is None else self._next_features(next_obs, point)
+            values = self._critic_head.forward(
+                self._target_critic_weights, features, critic.state.forward(next_obs)
+            )
         pessimistic = values.amin(dim=0) if self.twin else values[0]
         return torch.addcmul(reward, discount * (1 - terminated), pessimistic)
 
@@ -104,7 +108,7 @@ class ItemEngine:
         self.critic.zero_grad()
         critic, head = self._critic, self._critic_head
         state = self._state(critic.state, obs)
-        features = self._features(critic, obs, action, self._shown)
+        features = action if critic.candidates is None else self._features(obs)
         self.values = head.forward(self._critic_weights, features, state.detach())
         slopes = self._slopes(target, huber, weights)
         learned = slice(0, 0) if critic.candidates is None else critic.candidates.learned
@@ -126,7 +130,7 @@ class ItemEngine:
         self.actor.zero_grad()
         state = self._state(self._actor.state, obs)
         point = self._actor_head.forward(self._actor_weights, state.detach(), self._guide(obs))
-        first, critic_state = self._critic_weights[0], self._critic.state(obs)
+        first, critic_state = self._critic_weights[0], self._critic.state.forward(obs)
         if self._critic.candidates is None:
             loss, d_point = self._critic_head.ascend(first, point, critic_state)
         else:
@@ -162,19 +166,29 @@ class ItemEngine:
     def _state(self, state: State, obs: Seen) -> Tensor:
         """The state of a network in training: a graph to go back through, and dropout, where it has parameters."""
         if not state.learned:
-            return state(obs)  # type: ignore[no-any-return]
+            return state.forward(obs)  # type: ignore[no-any-return]
         with torch.enable_grad():
-            return state(obs, self.rng)  # type: ignore[no-any-return]
+            return state.forward(obs, self.rng)  # type: ignore[no-any-return]
 
     def _guide(self, obs: Seen) -> Tensor | None:
         return self.tables.towards_the_best(obs) if self.cfg.guide else None
 
-    def _features(self, critic: Any, obs: Seen, point: Tensor, items: Tensor | None) -> Tensor:
-        """What the critic sees of the item that a point stands for [B, f]; `items` where they are known."""
-        if critic.candidates is None:
-            return point
-        items = self.tables.top(obs, point, 1) if items is None else items
-        return critic.candidates.forward(obs, items).squeeze(1)  # type: ignore[no-any-return]
+    def _next_features(self, next_obs: Seen, point: Tensor) -> Tensor:
+        """What the target critic sees of the item that a point stands for [B, f].
+
+        The fixed ones are made for the item shown at s, too: two small batches cost nearly what one does.
+        """
+        candidates, items = self._target_critic.candidates, self.tables.top(next_obs, point, 1)
+        fixed = candidates.fixed(self._both, torch.cat([self._shown, items]))
+        self._fixed = [leaf[: self.rows] for leaf in fixed]
+        next_fixed = [leaf[self.rows :] for leaf in fixed]
+        return candidates.completed(next_obs, items, next_fixed).squeeze(1)  # type: ignore[no-any-return]
+
+    def _features(self, obs: Seen) -> Tensor:
+        """What the critic sees of the item that was shown [B, f]."""
+        candidates = self._critic.candidates
+        fixed = candidates.fixed(obs, self._shown) if self._fixed is None else self._fixed
+        return candidates.completed(obs, self._shown, fixed).squeeze(1)  # type: ignore[no-any-return]
 
     def _slopes(self, target: Tensor, huber: float | None, weights: Tensor | None) -> Tensor:
         """d loss / d value [2, B] for the mean of squared or Huber errors."""
