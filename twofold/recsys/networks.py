@@ -24,7 +24,7 @@ class ItemNetConfig:
     filter_sizes: tuple[int, ...] = (2, 3, 4)  # caser
     num_heads: int = 1  # sasrec
     dropout_rate: float = (
-        0.0  # sasrec, caser; drawn from the learner's generator would break exact resume: fixed 0
+        0.0  # sasrec, caser: share of activations left out while learning, never while acting
     )
     dilations: tuple[int, ...] = (1, 2, 1, 2, 1, 2)  # nextitnet
     hidden_sizes: tuple[int, ...] = (64, 64)
@@ -51,8 +51,12 @@ class ItemNetConfig:
             raise ConfigError(f"networks.shortlist must not be negative, got {self.shortlist}")
         if not 0 <= self.remap_eps <= 1:
             raise ConfigError(f"networks.remap_eps must be in [0, 1], got {self.remap_eps}")
-        if self.dropout_rate:
-            raise ConfigError("networks.dropout_rate must be 0: dropout would make resumed runs differ")
+        if not 0 <= self.dropout_rate < 1:
+            raise ConfigError(f"networks.dropout_rate must be in [0, 1), got {self.dropout_rate}")
+        if self.dropout_rate and self.tracker not in ("sasrec", "caser"):
+            raise ConfigError(
+                f"networks.dropout_rate is for the trackers sasrec and caser; {self.tracker} has none"
+            )
         if self.embedding_dim % self.num_heads:
             raise ConfigError("networks.embedding_dim must be a multiple of networks.num_heads")
 
