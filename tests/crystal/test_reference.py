@@ -32,8 +32,14 @@ def test_angles_are_clipped():
 
 
 def learner_and_observation(mode):
-    typed = {"env_args.sets": {"cu": {"structures": ["Cu"], "rattle": [0.1, 0.1]}}, "env_args.max_atoms": 4,
-             "learner.expl_mode": mode, "env_args.nfake": 0, "networks.width": 8, "env": "crystal/displacements"}  # fmt: skip
+    typed = {
+        "env": "crystal/displacements",
+        "env_args.sets": {"cu": {"structures": ["Cu"], "rattle": [0.1, 0.1]}},
+        "env_args.max_atoms": 4,
+        "env_args.nfake": 0,
+        "learner.expl_mode": mode,
+        "networks.width": 8,
+    }
     config = resolve(layers_for("td3_crystal_reference", None, typed)).config
     world = worlds.get("crystal/displacements").make(config.env_args, rows=2, purpose="train")
     obs = world.reset(seed=[1, 2], options={"reset_mask": np.ones(2, bool)})[0]

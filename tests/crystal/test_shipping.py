@@ -8,7 +8,7 @@ from twofold.core.errors import UserError
 from twofold.crystal.commands import relax_export
 from twofold.crystal.features import NAMES
 from twofold.crystal.policy import DEFAULT, WEIGHTS, load_weights
-from twofold.crystal.shipping import _command, _data
+from twofold.crystal.shipping import _data, told
 
 SETTINGS = {
     "env": "crystal/spring", "trainer.steps": 8, "trainer.eval_every": 4, "trainer.eval_episodes": 2,
@@ -56,8 +56,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
 
 def test_commands_are_told_without_this_machines_paths():
     assert (
-        _command("/some/where/twofold train --run=/x/y --seed=1 'a.b=c d'")
-        == "twofold train --seed=1 'a.b=c d'"
+        told("/some/where/twofold train --run=/x/y --seed=1 'a.b=c d'") == "twofold train --seed=1 'a.b=c d'"
     )
 
 

@@ -44,7 +44,7 @@ def _account(run: Run, best: int, name: str) -> dict[str, Any]:
     curve = [{"step": e["step"], **_scores(e)} for e in evaluations if e["world"] == "eval"]
     return {
         "name": name,
-        "command": _command(made["command"]),
+        "command": told(made["command"]),
         "made": made["started"][:10],
         "seed": config.seed,
         "steps": steps,
@@ -59,7 +59,7 @@ def _account(run: Run, best: int, name: str) -> dict[str, Any]:
     }
 
 
-def _command(text: str) -> str:
+def told(text: str) -> str:
     """As one would type it: without this machine's paths."""
     words = shlex.split(text)[1:]
     return shlex.join(["twofold", *(word for word in words if not word.startswith(("--run=", "--runs=")))])
