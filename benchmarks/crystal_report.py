@@ -12,7 +12,7 @@ import numpy as np
 from twofold.crystal.compare import METHODS
 
 RESULTS = Path(__file__).parent / "results"
-PARTS = ("emt", "heldout", "size", "alfe", "chgnet")
+PARTS = ("emt", "table", "heldout", "size", "alfe", "chgnet")
 HEAD = """# Crystals: force calls to a largest force of 0.01 eV/A
 
 Made by `benchmarks/crystal.py`; calls are exact evaluations of energy and forces. `td3` is the shipped policy, `prior`
@@ -20,6 +20,14 @@ the same step untrained, `bfgs15` ASE's BFGS with alpha 15. Means over starts, t
 seeds on which nothing was tuned or trained; 2 is the smallest possible number. GPMin runs only in cells of up to 12
 atoms: where its mean is over some rows only, it cannot be held against the others'.
 """
+ABOUT = {
+    "table": "The starts of the published table (seeds 0 to 4): the prior's constants were tuned on them, so this is a"
+    " check and not a result.",
+    "alfe": "Cells are relaxed, then every coordinate is displaced by up to 0.5 A, as published. Trained on: every"
+    " second cell of Al-Fe_N=4, and AlFe7; never on the other sets.",
+    "heldout": "Elements and alloys that were never trained on, in cells larger than any in training.",
+    "chgnet": "Zero-shot: no part of it saw this potential or a nonmetal; crystals with nonmetals get the prior.",
+}
 Runs = list[dict[str, Any]]
 Bar = tuple[str, tuple[str, float], float]  # name, (sign, limit), found
 SIGNS = {"<": operator.lt, "<=": operator.le, ">=": operator.ge}
@@ -84,14 +92,21 @@ def _bars(data: dict[str, Any], hard: dict[str, Any]) -> list[str]:
 
 
 def _table_bars(data: dict[str, Any]) -> list[Bar]:
-    emt, heldout, size, alfe, chgnet = (_means(data[part]["runs"]) for part in PARTS)
+    emt, table, heldout, size, alfe, chgnet = (_means(data[part]["runs"]) for part in PARTS)
     small, large = (each["td3"] for each in size.values())
     by_set = [[r for r in data["alfe"]["runs"] if r["row"] == row] for row in alfe]
     energies = min(float(np.mean(_energies(runs))) for runs in by_set)
     failed = sum(not r["converged"] for part in PARTS for r in data[part]["runs"] if r["method"] == "td3")
+    above = {row: each for row, each in emt.items() if each["td3"] > 2}
     below = ("<", 1.0)
     return [
         ("EMT, worst row: td3 / bfgs", ("<=", 0.5), _worst(emt, "bfgs")),
+        (
+            "EMT, worst row of those above the least possible 2 calls: td3 / bfgs",
+            ("<=", 0.5),
+            _worst(above, "bfgs"),
+        ),
+        ("EMT, the published table's own starts, worst row: td3 / bfgs", ("<=", 0.5), _worst(table, "bfgs")),
         ("EMT, worst row: td3 / bfgslinesearch", below, _worst(emt, "bfgslinesearch")),
         ("Cu108 / Cu32", ("<=", 1.2), large / small),
         ("held out, worst row: td3 / bfgslinesearch", below, _worst(heldout, "bfgslinesearch")),
@@ -156,7 +171,8 @@ def _saved(runs: Runs) -> dict[str, Any]:
 def _section(part: str, data: dict[str, Any]) -> list[str]:
     runs, means = data["runs"], _means(data["runs"])
     methods = [m for m in METHODS if any(run["method"] == m for run in runs)]
-    lines = [f"## {part}", "", *(f"`{command}`  " for command in dict.fromkeys(data["commands"])), ""]
+    about = [ABOUT[part], ""] if part in ABOUT else []
+    lines = [f"## {part}", "", *about, *(f"`{command}`  " for command in dict.fromkeys(data["commands"])), ""]
     lines += [
         "| crystal | runs | " + " | ".join(methods) + " | td3 / bfgs |",
         "|" + "---|" * (len(methods) + 3),
