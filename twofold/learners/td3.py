@@ -104,7 +104,8 @@ class TD3:
         self.actor_optimiser = Adam(self.actor, cfg.actor_lr, weight_decay=cfg.weight_decay)
         self.critic_optimiser = Adam(self.critic, cfg.critic_lr, weight_decay=cfg.weight_decay)
         self.normaliser = self._normaliser() if cfg.normalise_obs else None
-        self.engine: FusedTD3 | Autograd = self._engine()
+        self.engine: Any = self._engine(networks)
+        self._look = getattr(self.engine, "look", _as_tensors)
         self.critic_loss = self.actor_loss = torch.zeros(())
         self._metrics: Metrics | None = None  # of the last update before a resume
 
@@ -142,7 +143,7 @@ class TD3:
 
     def _tensors(self, batch: Transition) -> tuple[Any, Any, Tensor, Tensor, Tensor, Tensor]:
         """The batch as tensors on the same memory, normalised and scaled as the settings say."""
-        obs, next_obs = tree.map(torch.from_numpy, batch.obs), tree.map(torch.from_numpy, batch.next_obs)
+        obs, next_obs = self._look(batch.obs, batch.next_obs)
         if self.normaliser is not None:
             obs, next_obs = self.normaliser.tensor(obs), self.normaliser.tensor(next_obs)
         reward = torch.from_numpy(batch.reward)
@@ -152,12 +153,14 @@ class TD3:
         action, discount, terminated = rest
         return obs, next_obs, action, reward, discount, terminated
 
-    def _engine(self) -> FusedTD3 | Autograd:
-        """Hand-derived gradients where both networks are plain MLPs, autograd for everything else."""
+    def _engine(self, networks: Any) -> Any:
+        """Hand-derived gradients for plain MLPs and networks that bring their own, autograd for everything else."""
+        parts = (self.actor, self.critic, self.target_actor, self.target_critic)
+        if hasattr(networks, "engine") and self.cfg.engine != "autograd":
+            return networks.engine(*parts, twin=self.cfg.twin, rng=self.rng)
         fits = supports(self.actor.module, self.critic.module) and self.cfg.twin and self.chooser is None
         if self.cfg.engine == "fused" and not fits:
             raise ConfigError("learner.engine=fused needs plain MLPs and twin critics; use engine=auto")
-        parts = (self.actor, self.critic, self.target_actor, self.target_critic)
         if getattr(self.critic.module, "outputs", 1) > 1:
             return Quantiles(*parts, drop=self.cfg.drop_quantiles)
         if not fits or self.cfg.engine == "autograd":
@@ -249,6 +252,10 @@ class TD3:
 
 
 _NETWORKS = ("actor", "critic", "target_actor", "target_critic")
+
+
+def _as_tensors(obs: Any, next_obs: Any) -> tuple[Any, Any]:
+    return tree.map(torch.from_numpy, obs), tree.map(torch.from_numpy, next_obs)
 
 
 def _tensor(value: Any) -> Any:

@@ -89,12 +89,16 @@ class Stack:
             self.activation.forward(before, y)
         torch.mm(self.inputs[-1], matrices[-1], out=out)
 
-    def backward(self, weights: Weights, slope: Tensor, grads: Sequence[Tensor]) -> None:
-        """Fill `grads`, shaped like the matrices, from the slope [rows, outputs] of the last forward pass."""
+    def backward(self, weights: Weights, slope: Tensor, grads: Sequence[Tensor]) -> Tensor:
+        """Fill `grads`, shaped like the matrices, from the slope [rows, outputs] of the last forward pass.
+
+        What is returned is the slope of the first layer's outputs before their activation.
+        """
         for layer in reversed(range(len(grads))):
             torch.mm(self._transposed[layer], slope, out=grads[layer])
             if layer:
                 slope = self._through(layer, weights, slope)
+        return slope
 
     def backward_to_inputs(self, weights: Weights, slope: Tensor, columns: slice, out: Tensor) -> None:
         """Fill `out` with the gradient of some input columns; no gradient of a matrix is computed.

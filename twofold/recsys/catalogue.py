@@ -73,10 +73,21 @@ def _vectors(item: Array, user: Array, taste: int, random: int, rng: np.random.G
     gram = some.T @ some / len(some)
     spread = (item - item.mean(axis=0)) @ np.linalg.cholesky(gram + 1e-9 * np.eye(len(gram)))
     values, axes = np.linalg.eigh(spread.T @ spread)
-    main = spread @ axes[:, np.argsort(-values)[:taste]]
-    main = np.pad(main, ((0, 0), (0, taste - main.shape[1])))
-    parts = [_unit(main), _unit(rng.standard_normal((len(item), random)))]
+    main = spread @ axes[:, np.argsort(-values)[: taste - 1]]
+    main = np.pad(main, ((0, 0), (0, taste - 1 - main.shape[1])))
+    parts = [_lifted(main), _unit(rng.standard_normal((len(item), random)))]
     return _unit(np.hstack([part for part in parts if part.shape[1]])).astype(np.float32)
+
+
+def _lifted(rows: Array) -> Array:
+    """Unit vectors whose cosines with a taste rank items as the products with `rows` do.
+
+    Scaling every row to unit length would put an item that is a little better than most beside the best one; one more
+    coordinate takes up what is missing instead.
+    """
+    lengths = np.square(rows).sum(axis=1)
+    rows, lengths = rows / max(lengths.max() ** 0.5, 1e-9), lengths / max(lengths.max(), 1e-18)
+    return np.column_stack([rows, np.sqrt(np.maximum(1.0 - lengths, 0.0))])
 
 
 def _unit(rows: Array) -> Array:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from twofold.core.errors import ConfigError
+from twofold.nets.flat import Flat
 from twofold.nets.mlp import MLP, Affine, affine
 from twofold.nets.twin import Twin
 
@@ -34,17 +35,31 @@ class State(nn.Module):
         self.tracker = Tracker(cfg, tables.width, generator)
         self.outputs = self.tracker.outputs + 1 + tables.beliefs + (tables.rank if cfg.user_embedding else 0)
 
-    def forward(self, obs: Observation) -> Tensor:
+        self.learned = any(True for _ in self.parameters())
+
+    def forward(self, obs: Observation, rng: np.random.Generator | None = None) -> Tensor:
+        """With a generator, dropout is drawn from it: only what is being trained on gets one."""
         seen = Seen.of(obs)
-        items, ratings, there = seen.last(self.cfg.window_size)
-        centred = (ratings - self.tables.level(seen.user).unsqueeze(1)) * there
-        parts = [self.tracker(self.tables.item_vectors[items], centred, there)]
+        if self.learned:
+            return self._state(seen, rng)
+        return seen.once("state", lambda: self._state(seen, None))  # type: ignore[no-any-return]
+
+    def _state(self, seen: Seen, rng: np.random.Generator | None) -> Tensor:
+        window = self.cfg.window_size
+        ratings = seen.once("centred", lambda: self._centred(seen))
+        vectors = self.tables.window_vectors(seen, window)
+        parts = [self.tracker(vectors, ratings, seen.last(window).there, rng)]
         parts.append(seen.turn / seen.items.shape[1])
         if seen.belief is not None:
             parts.append(seen.belief)
         if self.cfg.user_embedding:
-            parts.append(self.tables.user_factors[seen.user])
+            parts.append(self.tables.factors(seen))
         return torch.cat(parts, dim=-1)
+
+    def _centred(self, seen: Seen) -> Tensor:
+        """The window's ratings relative to the user's level, 0 where there is none."""
+        last = seen.last(self.cfg.window_size)
+        return (last.ratings - self.tables.level(seen)) * last.there
 
 
 class ItemActor(nn.Module):
@@ -78,7 +93,7 @@ class ItemCritic(nn.Module):
         self.cfg, self.tables = cfg, tables
         self.state = State(cfg, tables, generator)
         self.candidates = Candidates(cfg, tables) if cfg.critic_on == "item" else None
-        width = tables.width + (self.candidates.outputs if self.candidates is not None else 0)
+        width = tables.width if self.candidates is None else self.candidates.outputs
         self.head = Twin(self.state.outputs, width, cfg.hidden_sizes, generator=generator)
 
     def forward(self, obs: Observation, point: Tensor) -> Tensor:
@@ -93,11 +108,8 @@ class ItemCritic(nn.Module):
     def of_items(self, obs: Observation, items: Tensor) -> Tensor:
         """Values of several items per row: items [B, k] -> [2, B, k]."""
         seen = self.tables.seen(obs)
-        state = self.state(seen)
-        features = self.tables.item_vectors[items]
-        if self.candidates is not None:
-            features = torch.cat([features, self.candidates(seen, items)], dim=-1)
-        return self._joined(state, features)
+        features = self.tables.vectors(items) if self.candidates is None else self.candidates(seen, items)
+        return self._joined(self.state(seen), features)
 
     def _joined(self, state: Tensor, features: Tensor) -> Tensor:
         """The head for state [B, s] and features [B, k, f]: the state's part of the first layer is done once."""
@@ -117,7 +129,7 @@ class ItemCritic(nn.Module):
             return point
         soft = point.requires_grad
         scores, items = self.tables.nearest(seen, point, SOFT if soft else 1)
-        features = torch.cat([self.tables.item_vectors[items], self.candidates(seen, items)], dim=-1)
+        features = self.candidates(seen, items)
         if not soft:
             return features.squeeze(1)
         weights = (self.cfg.sharpness * scores).softmax(dim=-1)
@@ -136,10 +148,10 @@ class Chooser:
         if self.cfg.rerank == 1:
             if self.cfg.critic_on == "point":
                 return point
-            return self.tables.item_vectors[self.tables.nearest(self.tables.seen(obs), point, 1)[1][:, 0]]
+            return self.tables.vectors(self.tables.top(self.tables.seen(obs), point, 1)[:, 0])
         items, values = self._ranked(obs, point, critic)
         best = values.amin(dim=0).argmax(dim=1, keepdim=True)
-        return self.tables.item_vectors[items.gather(1, best)[:, 0]]
+        return self.tables.vectors(items.gather(1, best)[:, 0])
 
     @torch.no_grad()
     def values(self, obs: Observation, point: Tensor, critic: Any) -> Tensor:
@@ -152,7 +164,7 @@ class Chooser:
 
     def _ranked(self, obs: Observation, point: Tensor, critic: Any) -> tuple[Tensor, Tensor]:
         seen = self.tables.seen(obs)
-        _, items = self.tables.nearest(seen, point, self.cfg.rerank)
+        items = self.tables.top(seen, point, self.cfg.rerank)
         return items, critic.of_items(seen, items)
 
     def explore(self, obs: dict[str, Array], action: Array, rng: np.random.Generator) -> Array:
@@ -197,3 +209,9 @@ class ItemNetworks:
 
     def critic(self) -> nn.Module:
         return ItemCritic(self.cfg, self.tables, self.generator)
+
+    def engine(self, *parts: Flat, twin: bool, rng: np.random.Generator) -> Any:
+        """Gradients by hand for these networks; `parts` as TD3 has them, `rng` draws dropout."""
+        from .engine import ItemEngine
+
+        return ItemEngine(*parts, chooser=self.chooser, twin=twin, rng=rng)

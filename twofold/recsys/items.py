@@ -7,6 +7,7 @@ import numpy as np
 from .data import Array
 
 CHUNK = 20_000  # items scored at once; bounds memory for large catalogues
+_FEW = 16  # up to so many, the best are found one after another
 
 
 def best_items(points: Array, vectors: Array, blocked: Array, k: int = 1, chunk: int = CHUNK) -> Array:
@@ -18,13 +19,13 @@ def best_items(points: Array, vectors: Array, blocked: Array, k: int = 1, chunk:
     found: list[Array] = []
     for start in range(0, len(vectors), chunk):
         part = masked_scores(points, vectors[start : start + chunk], blocked - start)
-        top = _top(part, min(k, part.shape[1]))
+        top = largest(part, min(k, part.shape[1]))
         scores.append(np.take_along_axis(part, top, axis=1))
         found.append(top + start)
     if len(found) == 1:
         return found[0]
     all_scores, all_found = np.hstack(scores), np.hstack(found)
-    return np.take_along_axis(all_found, _top(all_scores, k), axis=1)
+    return np.take_along_axis(all_found, largest(all_scores, k), axis=1)
 
 
 def masked_scores(points: Array, vectors: Array, blocked: Array) -> Array:
@@ -35,10 +36,24 @@ def masked_scores(points: Array, vectors: Array, blocked: Array) -> Array:
     return np.asarray(scores)
 
 
-def _top(scores: Array, k: int) -> Array:
-    """Columns of the k largest scores, best first; ties go to the smaller column."""
+def largest(scores: Array, k: int) -> Array:
+    """Columns [N, k] of the k largest scores, best first; ties go to the smaller column."""
     if k == 1:
         return scores.argmax(axis=1)[:, None]  # type: ignore[no-any-return]
+    if k > _FEW:
+        return _sorted(scores, k)
+    # A few times the largest is twice as fast as a partition.
+    rows = np.arange(len(scores))
+    found, values = np.empty((k, len(scores)), np.int64), np.empty((k, len(scores)), scores.dtype)
+    for place in range(k):
+        found[place] = scores.argmax(axis=1)
+        values[place] = scores[rows, found[place]]
+        scores[rows, found[place]] = -np.inf
+    scores[rows, found[::-1]] = values[::-1]
+    return np.ascontiguousarray(found.T) if values[-1].min() > -np.inf else _sorted(scores, k)
+
+
+def _sorted(scores: Array, k: int) -> Array:
     some = (
         np.argpartition(-scores, k - 1, axis=1)[:, :k] if k < scores.shape[1] else np.argsort(-scores, axis=1)
     )

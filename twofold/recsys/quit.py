@@ -11,6 +11,9 @@ from .data import Array
 from .truth import Factors, Matrix, hashed_uniform
 
 
+TABLE_CELLS = 200_000_000  # tables of more cells than this are not made: distances are computed when needed
+
+
 class QuitRule(Protocol):
     """Does the new item, after the items of the window, end the episode?"""
 
@@ -104,22 +107,25 @@ def window_of(history: Array, turns: Array, size: int, rule: Literal["intended",
 def close_by_distance(table: Matrix | Factors, threshold: float) -> CloseTable | CloseVectors:
     """Items whose rating columns are nearer than `threshold` (Euclidean) are close."""
     vectors = table.item_vectors()
-    if len(vectors) > 5000:
+    if len(vectors) ** 2 > TABLE_CELLS // 8:
         return CloseVectors(vectors[None], np.array([threshold], np.float32))
     return CloseTable(_padded(distances(vectors) < threshold)[None])
 
 
-def close_by_share(worlds: tuple[Matrix | Factors, ...], share: float) -> CloseTable | CloseVectors:
-    """In each drawn world the closest `share` of the item pairs are close."""
-    if worlds[0].shape[1] > 5000:
-        vectors = np.stack([world.item_vectors() for world in worlds])
-        return CloseVectors(vectors, np.array([_share_threshold(v, share) for v in vectors], np.float32))
-    tables = []
-    for world in worlds:
-        apart = distances(world.item_vectors())
-        threshold = np.quantile(apart[np.triu_indices(len(apart), 1)], share)
-        tables.append(_padded(apart <= threshold))
-    return CloseTable(np.stack(tables))
+def close_by_share(table: Matrix | Factors, share: float, worlds: int) -> CloseTable | CloseVectors:
+    """The closest pairs of `table`; how many is unknown, so the share differs from world to world.
+
+    World by world the share goes from a quarter of `share` to four times it, evenly on a log scale.
+    """
+    places = np.linspace(-1.0, 1.0, worlds) if worlds > 1 else np.zeros(1)
+    shares = np.minimum(share * 4.0 ** np.random.default_rng(0).permutation(places), 1.0)
+    vectors = table.item_vectors()
+    if worlds * len(vectors) ** 2 > TABLE_CELLS:
+        thresholds = np.quantile(_random_distances(vectors), shares)
+        return CloseVectors(np.broadcast_to(vectors, (worlds, *vectors.shape)), thresholds.astype(np.float32))
+    apart = distances(vectors)
+    thresholds = np.quantile(apart[np.triu_indices(len(apart), 1)], shares)
+    return CloseTable(np.stack([_padded(apart <= threshold) for threshold in thresholds]))
 
 
 def distances(vectors: Array) -> Array:
@@ -135,8 +141,7 @@ def _padded(close: Array) -> Array:
     return np.pad(close, ((0, 1), (0, 1)))
 
 
-def _share_threshold(vectors: Array, share: float) -> float:
-    """The quantile of the distances of random pairs."""
+def _random_distances(vectors: Array) -> Array:
+    """Distances of random pairs."""
     pairs = np.random.default_rng(0).integers(len(vectors), size=(2, 200_000))
-    apart = np.linalg.norm(vectors[pairs[0]] - vectors[pairs[1]], axis=1)
-    return float(np.quantile(apart[pairs[0] != pairs[1]], share))
+    return np.asarray(np.linalg.norm(vectors[pairs[0]] - vectors[pairs[1]], axis=1)[pairs[0] != pairs[1]])

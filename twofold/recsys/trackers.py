@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -24,15 +25,17 @@ class Tracker(nn.Module):
         self.body = BODIES[cfg.tracker](cfg, inputs, generator)
         self.outputs = self.body.outputs + (cfg.window_size if cfg.reward_handle == "cat2" else 0)
 
-    def forward(self, vectors: Tensor, ratings: Tensor, there: Tensor) -> Tensor:
-        """vectors [B, W, d], centred ratings [B, W], there [B, W] -> [B, outputs]."""
+    def forward(
+        self, vectors: Tensor, ratings: Tensor, there: Tensor, rng: np.random.Generator | None = None
+    ) -> Tensor:
+        """vectors [B, W, d], centred ratings [B, W], there [B, W] -> [B, outputs]; with `rng`, dropout is drawn."""
         mask = there.unsqueeze(-1).to(vectors.dtype)
         vectors = vectors * mask
         if self.handle == "cat":
             vectors = torch.cat([vectors, ratings.unsqueeze(-1)], dim=-1)
         elif self.handle == "mul":
             vectors = vectors * ratings.unsqueeze(-1)
-        state = self.body(vectors, mask)
+        state = self.body(vectors, mask, rng)
         return torch.cat([state, ratings], dim=-1) if self.handle == "cat2" else state
 
 
@@ -43,9 +46,9 @@ class Average(nn.Module):
         super().__init__()
         self.outputs = 2 * inputs
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        mean = (x * mask).sum(1) / mask.sum(1).clamp_min(1.0)
-        return torch.cat([mean, x[:, -1]], dim=-1)
+    def forward(self, x: Tensor, mask: Tensor, rng: np.random.Generator | None = None) -> Tensor:
+        share = (mask / mask.sum(1, keepdim=True).clamp_min_(1.0)).transpose(1, 2)
+        return torch.cat([torch.bmm(share, x).squeeze(1), x[:, -1]], dim=-1)
 
 
 class GRU(nn.Module):
@@ -57,7 +60,7 @@ class GRU(nn.Module):
         self.inputs = Affine(inputs, 3 * self.outputs, generator=generator)
         self.recurrent = Affine(self.outputs, 3 * self.outputs, generator=generator)
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor, rng: np.random.Generator | None = None) -> Tensor:
         entries = self.inputs(x)
         state = x.new_zeros(len(x), self.outputs)
         for step in range(x.shape[1]):
@@ -83,15 +86,15 @@ class Caser(nn.Module):
         self.join = Affine(
             len(sizes) * cfg.num_filters + inputs * cfg.num_filters, cfg.embedding_dim, generator=generator
         )
-        self.outputs = cfg.embedding_dim
+        self.outputs, self.dropout = cfg.embedding_dim, cfg.dropout_rate
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor, rng: np.random.Generator | None = None) -> Tensor:
         found = []
         for size, layer in zip(self.sizes, self.across, strict=True):
             pieces = x.unfold(1, size, 1).transpose(2, 3).flatten(2)  # [B, W - size + 1, size * i]
             found.append(torch.relu(layer(pieces)).amax(dim=1))
         found.append(self.along(x.transpose(1, 2)).flatten(1))
-        return torch.relu(self.join(torch.cat(found, dim=-1)))
+        return torch.relu(self.join(dropped(torch.cat(found, dim=-1), self.dropout, rng)))
 
 
 class SASRec(nn.Module):
@@ -99,7 +102,7 @@ class SASRec(nn.Module):
 
     def __init__(self, cfg: ItemNetConfig, inputs: int, generator: torch.Generator) -> None:
         super().__init__()
-        self.outputs, self.heads = cfg.embedding_dim, cfg.num_heads
+        self.outputs, self.heads, self.dropout = cfg.embedding_dim, cfg.num_heads, cfg.dropout_rate
         width = self.outputs
         self.enter = Affine(inputs, width, generator=generator)
         self.places = nn.Parameter(0.1 * torch.randn(cfg.window_size, width, generator=generator))
@@ -107,18 +110,18 @@ class SASRec(nn.Module):
         self.widen, self.narrow = (Affine(width, width, generator=generator) for _ in range(2))
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor, rng: np.random.Generator | None = None) -> Tensor:
         """Only the newest position asks, so the block costs W, not W squared."""
-        x = self.enter(x) + self.places
+        x = dropped(self.enter(x) + self.places, self.dropout, rng)
         query, key, value = self.attend(self.norms[0](x)).chunk(3, dim=-1)
         query, key, value = (self._split(part) for part in (query[:, -1:], key, value))
         scores = query @ key.transpose(2, 3) / math.sqrt(key.shape[-1])
         # An empty window attends evenly to its zero entries instead of dividing by nothing.
         scores = scores.masked_fill(mask.squeeze(-1)[:, None, None] == 0, -1e9)
         mixed = (scores.softmax(dim=-1) @ value).transpose(1, 2).flatten(1)
-        hidden = x[:, -1] + mixed
-        hidden = hidden + self.narrow(torch.relu(self.widen(self.norms[1](hidden))))
-        return self.norms[2](hidden)  # type: ignore[no-any-return]
+        hidden = x[:, -1] + dropped(mixed, self.dropout, rng)
+        after = self.narrow(torch.relu(self.widen(self.norms[1](hidden))))
+        return self.norms[2](hidden + dropped(after, self.dropout, rng))  # type: ignore[no-any-return]
 
     def _split(self, x: Tensor) -> Tensor:
         batch, length, width = x.shape
@@ -136,7 +139,7 @@ class NextItNet(nn.Module):
         self.blocks = nn.ModuleList(blocks)
         self.norms = nn.ModuleList(nn.LayerNorm(self.outputs) for _ in cfg.dilations)
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor, rng: np.random.Generator | None = None) -> Tensor:
         x = self.enter(x) * mask
         length = x.shape[1]
         for dilation, block, norm in zip(self.dilations, self.blocks, self.norms, strict=True):
@@ -144,6 +147,14 @@ class NextItNet(nn.Module):
             taps = [padded[:, shift : shift + length] for shift in (0, dilation, 2 * dilation)]
             x = x + torch.relu(norm(block(torch.cat(taps, dim=-1)))) * mask
         return x[:, -1]
+
+
+def dropped(x: Tensor, rate: float, rng: np.random.Generator | None) -> Tensor:
+    """Dropout drawn from `rng`, so that a run that goes on draws what it would have drawn; without one, x itself."""
+    if rng is None or rate == 0:
+        return x
+    kept = torch.from_numpy(rng.random(x.shape, dtype=np.float32) >= rate)
+    return x * kept / (1 - rate)
 
 
 BODIES: dict[str, Any] = {

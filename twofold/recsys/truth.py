@@ -85,6 +85,16 @@ def _regress(
     rows: Array, inputs: Array, target: Array, count: int, ridge: float, first: float = 0.0
 ) -> Array:
     """Ridge regression for each row id: solutions [count, k], pulled towards (first, 0, 0, ...)."""
+    gram, moment = moments(rows, inputs, target, count)
+    width = inputs.shape[1]
+    prior = np.zeros(width)
+    prior[0] = first
+    gram[:, np.arange(width), np.arange(width)] += ridge
+    return np.linalg.solve(gram, (moment + ridge * prior)[..., None])[..., 0]
+
+
+def moments(rows: Array, inputs: Array, target: Array, count: int) -> tuple[Array, Array]:
+    """For each row id the sums of x x' [count, k, k] and of x y [count, k] over its ratings."""
     width = inputs.shape[1]
     gram = np.zeros((count, width, width))
     moment = np.zeros((count, width))
@@ -94,10 +104,7 @@ def _regress(
         some = order[starts[row] : starts[row + 1]]
         gram[row] = inputs[some].T @ inputs[some]
         moment[row] = inputs[some].T @ target[some]
-    prior = np.zeros(width)
-    prior[0] = first
-    gram[:, np.arange(width), np.arange(width)] += ridge
-    return np.linalg.solve(gram, (moment + ridge * prior)[..., None])[..., 0]
+    return gram, moment
 
 
 def hashed(*parts: Any) -> NDArray[np.uint64]:

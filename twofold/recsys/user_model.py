@@ -13,6 +13,7 @@ from safetensors.numpy import save as encode
 from ..core import files
 from ..core.errors import CheckpointError, ConfigError
 from .data import Array, Dataset
+from .factorised import FactorisedConfig, fit_factorised, tables
 from .gaussian import GaussianConfig, fit_gaussian
 from .truth import Factors, Matrix
 
@@ -46,11 +47,11 @@ class DeepFMConfig:
 class UserModelConfig:
     """How users are learned from the log."""
 
-    kind: Literal["auto", "gaussian", "deepfm"] = (
-        "auto"  # auto: the Gaussian process where the log is small enough
-    )
+    # auto: the Gaussian process for short logs, else the factorisation, else (tables too large) deepfm
+    kind: Literal["auto", "gaussian", "factorised", "deepfm"] = "auto"
     fit_seed: int = 0
     gaussian: GaussianConfig = field(default_factory=GaussianConfig)
+    factorised: FactorisedConfig = field(default_factory=FactorisedConfig)
     deepfm: DeepFMConfig = field(default_factory=DeepFMConfig)
 
 
@@ -74,6 +75,8 @@ def fit(data: Dataset, cfg: UserModelConfig) -> UserModel:
     rng = np.random.default_rng(cfg.fit_seed)
     if kind == "gaussian":
         model = _gaussian(data, cfg.gaussian, rng)
+    elif kind == "factorised":
+        model = _factorised(data, cfg.factorised, rng)
     else:
         from .deepfm import fit_deepfm
 
@@ -86,7 +89,9 @@ def kind_for(data: Dataset, cfg: UserModelConfig) -> str:
     """The kind of model that `auto` means for this log."""
     if cfg.kind != "auto":
         return cfg.kind
-    return "gaussian" if len(data.train) <= cfg.gaussian.most_ratings else "deepfm"
+    if len(data.train) <= cfg.gaussian.most_ratings:
+        return "gaussian"
+    return "factorised" if data.users * data.items <= DENSE_CELLS else "deepfm"
 
 
 def _gaussian(data: Dataset, cfg: GaussianConfig, rng: np.random.Generator) -> UserModel:
@@ -94,6 +99,12 @@ def _gaussian(data: Dataset, cfg: GaussianConfig, rng: np.random.Generator) -> U
     worlds = tuple(Matrix(sample.astype(np.float16)) for sample in found.samples)
     spread = found.samples.std(axis=0) if len(worlds) > 1 else np.zeros_like(found.mean)
     return UserModel("gaussian", Matrix(found.mean), worlds, Matrix(spread.astype(np.float32)), found.noise)
+
+
+def _factorised(data: Dataset, cfg: FactorisedConfig, rng: np.random.Generator) -> UserModel:
+    found = fit_factorised(data, cfg, rng)
+    spread = found.samples.astype(np.float32).std(axis=0)
+    return UserModel("factorised", Matrix(found.mean), tables(found), Matrix(spread), found.noise)
 
 
 # ---- saving ----

@@ -60,7 +60,7 @@ class UsersConfig:
     quit_family: Literal["distance", "category"] = "distance"
     leave_threshold: float = 6.0  # distance below which, or category count above which, a user quits
     num_leave_compute: int = field(default=7, metadata={"aliases": ("quit_window",)})  # items looked back on
-    close_share: float = 0.02  # quit=model: this share of the item pairs is close in each drawn world
+    close_share: float = 0.02  # quit=model: about this share of the item pairs is close, differing by world
     chance_share: float = 0.01  # quit=model: and each pair is close with this chance, drawn anew per episode
     cool_down: int = 7  # the last so many items are not shown again, also in evaluation
     posterior: bool = True  # a world is drawn from the user model's posterior per episode; false: its mean
@@ -126,7 +126,7 @@ def _simulated(
     tables = model.worlds[:cut] if purpose == "train" else model.worlds[cut:] or model.worlds
     if purpose == "train" and not cfg.posterior:
         tables = (model.mean,)
-    rule, many = _simulated_rule(cfg, data, tables)
+    rule, many = _simulated_rule(cfg, data, model, len(tables))
     rules = replace(rules, rating_noise=cfg.rating_noise)
     if purpose == "train":
         rules = replace(rules, centred=cfg.centred, quit_penalty=cfg.quit_penalty)
@@ -135,12 +135,13 @@ def _simulated(
     return Users(rows, known, Feelings(tables, rule, many), rules, penalties)
 
 
-def _simulated_rule(cfg: UsersConfig, data: Dataset, tables: Any) -> tuple[QuitRule, int]:
+def _simulated_rule(cfg: UsersConfig, data: Dataset, model: UserModel, worlds: int) -> tuple[QuitRule, int]:
     if cfg.quit == "none":
         return Never(), 1
     if cfg.quit in (True, "true") or cfg.quit_family == "category":
         return _true_rule(cfg, data), 1
-    return CloseByChance(close_by_share(tables, cfg.close_share), cfg.chance_share), len(tables)
+    # By the expectation, not by the drawn tables: in these, items of few ratings are far from everything by noise.
+    return CloseByChance(close_by_share(model.mean, cfg.close_share, worlds), cfg.chance_share), worlds
 
 
 def _true_rule(cfg: UsersConfig, data: Dataset) -> QuitRule:
@@ -237,7 +238,7 @@ def model_key(data: Dataset, cfg: UsersConfig) -> str:
 
 def _digest(data: Dataset, cfg: UserModelConfig) -> str:
     kind = user_models.kind_for(data, cfg)
-    settings = cfg.gaussian if kind == "gaussian" else cfg.deepfm
+    settings = getattr(cfg, kind)
     text = json.dumps([kind, cfg.fit_seed, dataclasses.asdict(settings)], sort_keys=True)
     content = b"".join(
         np.ascontiguousarray(a).tobytes() for a in (data.train.users, data.train.items, data.train.values)

@@ -1,0 +1,89 @@
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from twofold.core import tree
+from twofold.core.errors import ConfigError
+from twofold.core.experience import Steps
+from twofold.core.seeding import Generators
+from twofold.learners.gradients import Autograd
+from twofold.learners.td3 import TD3, TD3Config
+from twofold.recsys.engine import ItemEngine
+from twofold.recsys.item_nets import ItemNetworks
+from twofold.recsys.networks import ItemNetConfig
+from twofold.recsys.worlds import make
+
+NETS = {"rank": 8, "embedding_dim": 8, "hidden_sizes": (16, 16), "rerank": 1, "window_size": 5}
+PLAIN = {"memory": False, "learn_pairs": False, "guide": False}
+REFERENCE = PLAIN | {"critic_on": "point", "positive_actions": True, "user_embedding": False}
+VARIANTS = {
+    "avg": {},
+    "plain critic": PLAIN,
+    "the reference's": REFERENCE,
+    "points on the sphere": {"critic_on": "point"},
+    "positive points and items": {"positive_actions": True},
+    "re-ranked": {"rerank": 4},
+    "re-ranked, plain": PLAIN | {"rerank": 4},
+    "gru": {"tracker": "gru"},
+    "gru, points": REFERENCE | {"tracker": "gru"},
+    "sasrec": {"tracker": "sasrec", "num_heads": 2},
+    "caser": {"tracker": "caser"},
+    "nextitnet": {"tracker": "nextitnet"},
+    "sasrec, re-ranked": {"tracker": "sasrec", "rerank": 4},
+}
+
+
+def td3(world, nets, **changes):
+    made = ItemNetworks(
+        ItemNetConfig(**(NETS | nets)), world.single_observation_space, world.single_action_space,
+        torch.Generator().manual_seed(0),
+    )  # fmt: skip
+    return TD3(TD3Config(gamma=0.9, **changes), networks=made, observation_space=world.single_observation_space,
+               action_space=world.single_action_space, rngs=Generators(0))  # fmt: skip
+
+
+def batches(world, learner, steps=9):
+    """One batch for each turn of an episode: short windows and full ones, ends and none."""
+    rows = world.num_envs
+    policy = learner.policy(explore=True, rows=rows, rng=np.random.default_rng(1))
+    writer = learner.writer(rows)
+    obs = world.reset(seed=list(range(rows)), options={"reset_mask": np.ones(rows, bool)})[0]
+    found = []
+    for _ in range(steps):
+        action = policy.act(obs)
+        after, reward, terminated, truncated, _ = world.step(action)
+        steps_now = Steps(obs, action, reward, after, terminated, truncated, np.ones(rows, bool))
+        found.append(writer.step(steps_now))
+        obs = after
+    return [batch for batch in found if batch is not None]
+
+
+def gradients(learner, batch):
+    """What one engine makes of a batch, before any step."""
+    obs, next_obs, action, reward, discount, terminated = learner._tensors(batch)
+    noise = learner._smoothing(action)
+    target = learner.engine.target(next_obs, reward, discount, terminated, noise)
+    critic_loss = learner.engine.critic_gradients(obs, action, target, huber=learner.cfg.huber)
+    critic, values, errors = learner.critic.grads.clone(), learner.engine.values, learner.engine.errors()
+    found = {"target": target, "critic loss": critic_loss, "critic": critic, "values": values, "errors": errors}
+    found = {name: value.clone() for name, value in found.items()}
+    actor_loss = learner.engine.actor_gradients(obs)
+    return found | {"actor loss": actor_loss, "actor": learner.actor.grads.clone()}
+
+
+@pytest.fixture
+def world(config):
+    return make(config(leave_threshold=0.5), rows=16, purpose="train")
+
+
+@pytest.mark.parametrize("name", list(VARIANTS))
+def test_targets_losses_and_gradients_are_those_of_autograd(name, world):
+    one, other = (td3(world, VARIANTS[name], engine=engine) for engine in ("auto", "autograd"))
+    assert type(one.engine) is ItemEngine
+    assert type(other.engine) is Autograd
+    for batch in batches(world, one):
+        ours, theirs = gradients(one, batch), gradients(other, batch)
+        for what, value in theirs.items():
+            torch.testing.assert_close(ours[what], value, rtol=2e-4, atol=2e-6, msg=lambda m, w=what: f"{w}: {m}")
