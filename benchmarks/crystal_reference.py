@@ -62,7 +62,7 @@ def plot(runs: dict[str, Any], path: Path) -> None:
     share.axhline(80, color="black", linestyle=":", linewidth=1)
     share.set(xlabel="training steps", ylabel="validation episodes relaxed, %", ylim=(0, 104))
     steps.set(xlabel="training steps", ylabel="mean steps of an episode (at most 100)", ylim=(0, 104))
-    share.legend()
+    steps.legend(loc="center right")
     figure.tight_layout()
     figure.savefig(path, dpi=130)
 
