@@ -41,8 +41,13 @@ faults: dev           ## the long form of the fault tests
 learn: dev            ## learning tests: minutes to hours
 	$(BIN)/python -m pytest tests/learning -m slow
 
-bench: dev            ## speed against peers in one run; makes a venv of its own for them
+# Each script also runs alone and writes benchmarks/results/NAME.{json,md}; the first makes a venv of its own for peers.
+bench: dev            ## all speeds: TD3 against peers, items, teams, the fast walker
 	$(BIN)/python benchmarks/bench.py
+	$(BIN)/python benchmarks/recsys_speed.py
+	$(BIN)/python benchmarks/team_updates.py
+	$(BIN)/python benchmarks/team_speed.py
+	$(BIN)/python benchmarks/walker.py
 
 clean:
 	rm -rf $(VENV) .venv-peers

@@ -1,20 +1,25 @@
 """Frames per second of FastWalker against Gymnasium's environment: `python benchmarks/walker.py`.
 
 Both play the same episodes in turns, so that a busy machine slows both. Processor time; medians over
-the rounds, also of the ratio.
+the rounds, also of the ratio. Writes benchmarks/results/walker.{json,md}.
 """
 
 import argparse
+import json
 import statistics
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.envs.box2d.bipedal_walker import BipedalWalkerHeuristics
 
 from twofold.control.walker import FastWalker
+from twofold.core.run import provenance
 
+RESULTS = Path(__file__).resolve().parent / "results"
 Episode = list[np.ndarray]  # the action of each decision
 
 
@@ -74,23 +79,54 @@ def compare(hardcore: bool, repeat: int, episodes: list[Episode], rounds: int) -
     return statistics.median(theirs), statistics.median(ours), statistics.median(ratios)
 
 
-def main() -> None:
-    """Print one line for each terrain, kind of actions and repeat."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--frames", type=int, default=2000)
-    args = parser.parse_args()
-    print("terrain   actions  repeat  gymnasium f/s  FastWalker f/s  ratio")
+def measured(rounds: int, frames: int) -> list[dict[str, Any]]:
+    """One row for each terrain, kind of actions and repeat."""
+    rows = []
     for hardcore in (True, False):
         for policy in (random_actions, walking_actions):
             for repeat in (1, 2, 3):
-                episodes, frames = record(hardcore, repeat, policy(), args.frames)
-                theirs, ours, ratio = compare(hardcore, repeat, episodes, args.rounds)
-                label = f"{'hardcore' if hardcore else 'flat':9} {policy.__name__.removesuffix('_actions'):8}"
-                print(
-                    f"{label} {repeat:6} {frames / theirs:14.0f} {frames / ours:15.0f} {ratio:6.2f}",
-                    flush=True,
-                )
+                episodes, played = record(hardcore, repeat, policy(), frames)
+                theirs, ours, ratio = compare(hardcore, repeat, episodes, rounds)
+                row: dict[str, Any] = {"terrain": "hardcore" if hardcore else "flat"}
+                row |= {"actions": policy.__name__.removesuffix("_actions"), "repeat": repeat}
+                row |= {"gymnasium_fps": played / theirs, "fast_fps": played / ours, "ratio": ratio}
+                rows.append(row)
+                print(line(row), flush=True)
+    return rows
+
+
+def line(row: dict[str, Any]) -> str:
+    """A row of the table."""
+    about = f"| {row['terrain']} | {row['actions']} | {row['repeat']} "
+    return about + f"| {row['gymnasium_fps']:,.0f} | {row['fast_fps']:,.0f} | {row['ratio']:.2f} |"
+
+
+def main() -> None:
+    """Measure, show, write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--frames", type=int, default=2000)
+    parser.add_argument("--out", type=Path, default=RESULTS / "walker", help="writes OUT.json and OUT.md")
+    options = parser.parse_args()
+    head = [
+        "| terrain | actions | repeat | Gymnasium, frames/s | FastWalker, frames/s | ratio |",
+        "|---|---|---|---|---|---|",
+    ]
+    print("\n".join(head))
+    rows = measured(options.rounds, options.frames)
+    command = f"benchmarks/walker.py --rounds={options.rounds} --frames={options.frames}"
+    written = {"provenance": provenance(command), "rows": rows}
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.with_suffix(".json").write_text(json.dumps(written, indent=1) + "\n")
+    text = ["# Frames per second of the fast walker (one thread, processor time of the process)", ""]
+    text += [
+        *head,
+        *map(line, rows),
+        "",
+        "The same episodes in turns, resets included; medians over rounds.",
+        "",
+    ]
+    options.out.with_suffix(".md").write_text("\n".join([*text, f"    python {command}"]) + "\n")
 
 
 if __name__ == "__main__":

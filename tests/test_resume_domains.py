@@ -28,6 +28,17 @@ RUNS: dict[str, tuple[str, str, dict[str, Any], tuple[int, int]]] = {
         },
         (130, 410),
     ),
+    "recsys, dropout": (
+        "td3_rec",
+        "synthetic_users",
+        {
+            "env_args": {"synthetic": {"users": 40, "items": 30, "ratings_per_user": 12}},
+            "trainer": {"steps": 600, "rows": 10, "warmup": 200, "eval_every": 300, "updates_per_item": 0.1},
+            "replay": {"batch_size": 16, "buffer_size": 500},
+            "networks": {"tracker": "sasrec", "dropout_rate": 0.2, "embedding_dim": 8},
+        },
+        (290, 410),
+    ),
     "crystal": (
         "td3_crystal",
         "crystal",

@@ -47,6 +47,13 @@ def test_recommend_prints_items_with_scores_and_reasons(run, capsys):
     assert "group:" in lines[1]
 
 
+def test_recommend_says_which_share_of_the_catalogue_can_be_chosen(run, capsys):
+    assert commands.recommend(["--run", str(run), "--reachability"]) == 0
+    assert capsys.readouterr().out.startswith(
+        "the actor can choose 24 of 24 items (100.0 %): one of the 10 nearest"
+    )
+
+
 def test_a_history_changes_the_recommendations_and_is_left_out(run):
     policy = load_recommender(run)
     liked = policy.recommend(history=[("3", 5), ("4", 1)], k=10)
@@ -78,6 +85,7 @@ def test_standings_put_runs_beside_baselines(run, tmp_path, capsys):
     )
     text = capsys.readouterr().out
     assert "| td3_rec |" in text
+    assert "td3_rec: 100.0 % of the catalogue" in text
     assert "oracle *" in text
     assert json.loads(out.with_suffix(".json").read_text())["table"]["FB"]["td3_rec"]["length"]["mean"] > 0
     assert out.with_suffix(".png").stat().st_size > 1000

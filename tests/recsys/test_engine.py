@@ -1,10 +1,7 @@
-import itertools
-
 import numpy as np
 import pytest
 import torch
 
-from twofold.core import tree
 from twofold.core.errors import ConfigError
 from twofold.core.experience import Steps
 from twofold.core.seeding import Generators
@@ -67,7 +64,13 @@ def gradients(learner, batch):
     target = learner.engine.target(next_obs, reward, discount, terminated, noise)
     critic_loss = learner.engine.critic_gradients(obs, action, target, huber=learner.cfg.huber)
     critic, values, errors = learner.critic.grads.clone(), learner.engine.values, learner.engine.errors()
-    found = {"target": target, "critic loss": critic_loss, "critic": critic, "values": values, "errors": errors}
+    found = {
+        "target": target,
+        "critic loss": critic_loss,
+        "critic": critic,
+        "values": values,
+        "errors": errors,
+    }
     found = {name: value.clone() for name, value in found.items()}
     actor_loss = learner.engine.actor_gradients(obs)
     return found | {"actor loss": actor_loss, "actor": learner.actor.grads.clone()}
@@ -86,4 +89,78 @@ def test_targets_losses_and_gradients_are_those_of_autograd(name, world):
     for batch in batches(world, one):
         ours, theirs = gradients(one, batch), gradients(other, batch)
         for what, value in theirs.items():
-            torch.testing.assert_close(ours[what], value, rtol=2e-4, atol=2e-6, msg=lambda m, w=what: f"{w}: {m}")
+            torch.testing.assert_close(
+                ours[what], value, rtol=2e-4, atol=2e-6, msg=lambda m, w=what: f"{w}: {m}"
+            )
+
+
+@pytest.mark.parametrize("changes", [{"huber": 0.7}, {"twin": False}, {"policy_noise": 0.0}, {"n_step": 3}])
+def test_settings_of_td3_are_those_of_autograd(changes, world):
+    one, other = (td3(world, {}, engine=engine, **changes) for engine in ("auto", "autograd"))
+    for batch in batches(world, one):
+        ours, theirs = gradients(one, batch), gradients(other, batch)
+        for what, value in theirs.items():
+            torch.testing.assert_close(
+                ours[what], value, rtol=2e-4, atol=2e-6, msg=lambda m, w=what: f"{w}: {m}"
+            )
+
+
+def test_weights_of_a_batch_weigh_its_errors(world):
+    one, other = (td3(world, {}, engine=engine) for engine in ("auto", "autograd"))
+    batch, weights, found = batches(world, one)[-1], torch.linspace(0.1, 2.0, 16), []
+    for learner in (one, other):
+        obs, _, action, reward, _, _ = learner._tensors(batch)
+        loss = learner.engine.critic_gradients(obs, action, reward, weights=weights)
+        found.append((loss, learner.critic.grads.clone()))
+    torch.testing.assert_close(found[0], found[1], rtol=2e-4, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", ["avg", "the reference's", "gru", "re-ranked"])
+def test_twenty_updates_end_at_the_weights_of_autograd(name, world):
+    one, other = (td3(world, VARIANTS[name], engine=engine) for engine in ("auto", "autograd"))
+    played = batches(world, one)
+    for number in range(20):
+        for learner in (one, other):
+            learner.update(played[number % len(played)])
+    for part in ("actor", "critic", "target_actor", "target_critic"):
+        ours, theirs = getattr(one, part).values, getattr(other, part).values
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4, msg=lambda m, p=part: f"{p}: {m}")
+
+
+def test_the_critic_learns_on_the_item_shown(world):
+    learner = td3(world, {})
+    for batch in batches(world, learner):
+        obs, *_ = learner._tensors(batch)
+        nearest = learner.chooser.tables.top(obs, torch.from_numpy(batch.action), 1)
+        assert torch.equal(learner.engine._shown.long(), nearest)
+
+
+def test_batches_may_change_their_size(world):
+    learner, other = (td3(world, {}, engine=engine) for engine in ("auto", "autograd"))
+    for batch in batches(world, learner):
+        part = type(batch)(*({k: v[:5] for k, v in leaf.items()} if isinstance(leaf, dict) else leaf[:5]
+                             for leaf in vars(batch).values()))  # fmt: skip
+        for given in (batch, part):
+            ours, theirs = gradients(learner, given), gradients(other, given)
+            torch.testing.assert_close(ours["critic"], theirs["critic"], rtol=2e-4, atol=2e-6)
+
+
+def test_dropout_is_drawn_for_what_learns_and_for_nothing_else(world):
+    plain, dropping, same = (
+        td3(world, {"tracker": "sasrec", "dropout_rate": rate}) for rate in (0.0, 0.5, 0.5)
+    )
+    batch = batches(world, plain)[-1]
+    one, two, three = (gradients(learner, batch) for learner in (plain, dropping, same))
+    assert torch.equal(one["target"], two["target"])
+    assert not torch.allclose(one["critic"], two["critic"])
+    assert not torch.allclose(one["actor"], two["actor"])
+    assert torch.equal(two["critic"], three["critic"])
+    drawn = dropping.rng.bit_generator.state
+    acting = dropping.policy(explore=False, rows=16, rng=np.random.default_rng(0))
+    assert (acting.act(batch.obs) == acting.act(batch.obs)).all()
+    assert dropping.rng.bit_generator.state == drawn
+
+
+def test_dropout_needs_the_engine_that_draws_it(world):
+    with pytest.raises(ConfigError, match=r"engine=autograd draws no dropout"):
+        td3(world, {"tracker": "sasrec", "dropout_rate": 0.5}, engine="autograd")

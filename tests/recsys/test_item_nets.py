@@ -51,11 +51,25 @@ def test_the_gradient_reaches_the_actors_point(config):
     assert (point.grad.abs().sum(dim=1) > 0).all()
 
 
-def test_the_chooser_shows_the_best_of_the_nearest_by_the_smaller_critic(config):
-    world, obs = played(config)
+def test_the_shortlist_holds_the_items_of_highest_expectation_that_may_be_shown(config):
+    world, obs = played(config, cool_down=3)
     made = nets(world)
+    seen = Seen(obs)
+    every = torch.arange(len(made.tables.item_vectors)).expand(6, -1)
+    expected = made.tables.expected(seen, every)
+    for row, blocked in enumerate(world.blocked()):
+        expected[row, blocked] = -torch.inf
+    assert (made.tables.favourites(seen, 5) == expected.topk(5, dim=1).indices).all()
+
+
+@pytest.mark.parametrize("shortlist", [0, 3])
+def test_the_chooser_shows_the_best_of_the_nearest_and_the_shortlist_by_the_smaller_critic(config, shortlist):
+    world, obs = played(config)
+    made = nets(world, shortlist=shortlist)
     critic, point = made.critic(), made.actor()(obs).detach()
     nearest = made.tables.nearest(Seen(obs), point, 4)[1]
+    if shortlist:
+        nearest = torch.cat([nearest, made.tables.favourites(Seen(obs), shortlist)], dim=1)
     values = critic.of_items(obs, nearest).amin(dim=0)
     wanted = nearest.gather(1, values.argmax(dim=1, keepdim=True))[:, 0]
     chosen = made.chooser.choose(obs, point, critic)

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from twofold.recsys import quit as quit_rules
 from twofold.recsys.quit import (
     CategoryCount,
     CloseByChance,
@@ -63,12 +64,31 @@ def test_vectors_and_table_give_the_same_answers():
     assert (table.hits(keys, keys, items, window) == far.hits(keys, keys, items, window)).all()
 
 
-def test_the_asked_share_of_pairs_is_close_in_every_world():
-    rng = np.random.default_rng(0)
-    rule = close_by_share(tuple(Matrix(rng.normal(size=(9, 41))) for _ in range(3)), 0.1)
-    inside = rule.close[:, :41, :41]
-    shares = [(world[np.triu_indices(41, 1)]).mean() for world in inside]
-    assert shares == pytest.approx([0.1] * 3, abs=0.002)
+def test_the_share_of_close_pairs_goes_from_a_quarter_to_four_times_the_asked_one():
+    table = Matrix(np.random.default_rng(0).normal(size=(9, 41)))
+    inside = close_by_share(table, 0.1, 3).close[:, :41, :41]
+    shares = [world[np.triu_indices(41, 1)].mean() for world in inside]
+    assert sorted(shares) == pytest.approx([0.025, 0.1, 0.4], abs=0.002)
+    smallest, largest = inside[np.argmin(shares)], inside[np.argmax(shares)]
+    assert (largest | ~smallest).all()  # what is close in a strict world is close in a lenient one
+
+
+def test_one_world_has_the_asked_share_itself():
+    inside = close_by_share(Matrix(np.random.default_rng(0).normal(size=(9, 41))), 0.1, 1).close[0, :41, :41]
+    assert inside[np.triu_indices(41, 1)].mean() == pytest.approx(0.1, abs=0.002)
+
+
+def test_large_catalogues_get_distances_in_place_of_tables(monkeypatch):
+    table = Matrix(np.random.default_rng(0).normal(size=(9, 41)))
+    small = close_by_share(table, 0.1, 3)
+    monkeypatch.setattr(quit_rules, "TABLE_CELLS", 1000)
+    large = close_by_share(table, 0.1, 3)
+    assert isinstance(large, CloseVectors)
+    items = np.repeat(np.arange(41), 41)
+    others = np.tile(np.arange(41), 41)[:, None]
+    worlds = np.zeros(len(items), np.int64)
+    same = small.hits(worlds, worlds, items, others) == large.hits(worlds, worlds, items, others)
+    assert same.mean() > 0.97  # thresholds come from a sample of the pairs
 
 
 def test_categories_are_counted_over_the_window():

@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 import torch
 
+from twofold.core.errors import ConfigError
 from twofold.recsys.networks import ItemNetConfig
 from twofold.recsys.seen import Seen
-from twofold.recsys.trackers import BODIES, Tracker
+from twofold.recsys.trackers import BODIES, Tracker, dropped
 
 
 def seen(turn, length=10):
@@ -77,3 +78,28 @@ def test_rows_of_a_batch_do_not_touch_each_other():
     there = torch.ones(3, 4, dtype=torch.bool)
     whole = tracker(vectors, ratings, there)
     torch.testing.assert_close(tracker(vectors[1:2], ratings[1:2], there[1:2]), whole[1:2])
+
+
+def test_dropout_leaves_out_the_given_share_and_keeps_the_mean():
+    kept = dropped(torch.ones(200, 500), 0.25, np.random.default_rng(0))
+    assert kept.unique().tolist() == pytest.approx([0.0, 4 / 3])
+    assert (kept == 0).float().mean().item() == pytest.approx(0.25, abs=0.005)
+    assert kept.mean().item() == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.parametrize("name", ["sasrec", "caser"])
+def test_dropout_is_drawn_only_where_a_generator_is_given(name):
+    cfg = ItemNetConfig(tracker=name, window_size=5, embedding_dim=8, dropout_rate=0.5)
+    tracker = Tracker(cfg, 4, torch.Generator().manual_seed(0))
+    given = (*inputs(5), torch.ones(3, 5, dtype=torch.bool))
+    assert torch.equal(tracker(*given), tracker(*given))
+    one, same, other = (tracker(*given, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+    assert not torch.equal(one, tracker(*given))
+
+
+@pytest.mark.parametrize("settings", [{"dropout_rate": 1.0}, {"dropout_rate": -0.1}, {"dropout_rate": 0.1}])
+def test_a_dropout_that_cannot_be_is_refused(settings):
+    with pytest.raises(ConfigError, match=r"networks\.dropout_rate"):
+        ItemNetConfig(**({"tracker": "avg" if settings["dropout_rate"] == 0.1 else "sasrec"} | settings))

@@ -158,6 +158,10 @@ class TD3:
         parts = (self.actor, self.critic, self.target_actor, self.target_critic)
         if hasattr(networks, "engine") and self.cfg.engine != "autograd":
             return networks.engine(*parts, twin=self.cfg.twin, rng=self.rng)
+        if getattr(networks, "draws", False):
+            raise ConfigError(
+                "learner.engine=autograd draws no dropout; use engine=auto or networks.dropout_rate=0"
+            )
         fits = supports(self.actor.module, self.critic.module) and self.cfg.twin and self.chooser is None
         if self.cfg.engine == "fused" and not fits:
             raise ConfigError("learner.engine=fused needs plain MLPs and twin critics; use engine=auto")
@@ -190,7 +194,7 @@ class TD3:
 
     def td_error(self) -> Array:
         """Largest error of the two critics for each item of the last batch, for prioritised replay."""
-        return self.engine.errors().abs().amax(dim=0).numpy()
+        return self.engine.errors().abs().amax(dim=0).numpy()  # type: ignore[no-any-return]
 
     def metrics(self) -> Metrics:
         if self._metrics is not None:

@@ -50,7 +50,8 @@ def recommend(argv: list[str]) -> int:
         "The items that a trained policy would show next: value, expected rating, and the reason.",
         """examples:
   twofold recommend --run runs/coat/td3_rec_seed0 --user 17 -k 10
-  twofold recommend --run runs/coat/td3_rec_seed0 --history 12=5 40=2 77""",
+  twofold recommend --run runs/coat/td3_rec_seed0 --history 12=5 40=2 77
+  twofold recommend --run runs/coat/td3_rec_seed0 --reachability""",
     )
     typed.add_argument("--run", required=True, help="run directory or policy file")
     typed.add_argument("--user", help="as named in the data; absent or unknown: an average user")
@@ -59,9 +60,17 @@ def recommend(argv: list[str]) -> int:
         "--history", nargs="*", default=[], metavar="ITEM[=RATING]", help="what was shown before"
     )
     typed.add_argument("--repeats", action="store_true", help="items of the history may come again")
+    typed.add_argument(
+        "--reachability",
+        action="store_true",
+        help="only say which share of the catalogue can be chosen at all",
+    )
     options = typed.parse_args(argv)
     from .recommend import load_recommender
 
+    if options.reachability:
+        print(load_recommender(options.run).reachability())
+        return 0
     history = [_rated(entry) for entry in options.history]
     policy = load_recommender(options.run)
     found = policy.recommend(history=history, k=options.k, user=options.user, repeats=options.repeats)
@@ -91,13 +100,14 @@ a star marks baselines that look at the truth""",
     typed.add_argument("--out", help="also write OUT.md, OUT.json and OUT.png")
     typed.add_argument("settings", nargs="*", help="key=value")
     options, extra = typed.parse_known_args(argv)
-    from .standings import COLUMNS, draw, table, text, write
+    from .standings import COLUMNS, draw, reaches, table, text, write
 
     cfg = _users_config(options.env_config, [*options.settings, *extra])
-    found = table(cfg, [Path(run) for run in options.runs], options.seeds)
-    print(text(found, COLUMNS))
+    runs = [Path(run) for run in options.runs]
+    found, reached = table(cfg, runs, options.seeds), reaches(runs)
+    print(text(found, COLUMNS, reached))
     if options.out:
-        write(found, Path(options.out))
+        write(found, reached, Path(options.out))
         draw(found, Path(options.out).with_suffix(".png"))
     return 0
 

@@ -33,15 +33,12 @@ class ItemEngine:
     ) -> None:
         self.actor, self.critic, self.twin, self.chooser, self.rng = actor, critic, twin, chooser, rng
         self.cfg, self.tables = chooser.cfg, chooser.tables
-        self._actor: Any = actor.module
-        self._critic: Any = critic.module
-        self._target_actor: Any = target_actor.module
-        self._target_critic: Any = target_critic.module
-        self._actor_weights, self._target_actor_weights = map(
-            actor_weights, (actor.module, target_actor.module)
+        modules: tuple[Any, ...] = tuple(part.module for part in (actor, critic, target_actor, target_critic))
+        self._actor, self._critic, self._target_actor, self._target_critic = modules
+        self._actor_weights, self._target_actor_weights = actor_weights(modules[0]), actor_weights(modules[2])
+        self._critic_weights, self._target_critic_weights = (
+            critic_weights(module) for module in (modules[1], modules[3])
         )
-        self._critic_weights = critic_weights(critic.module)
-        self._target_critic_weights = critic_weights(target_critic.module)
         self._actor_grads = [layer.matrix.grad for layer in self._actor.body.layers]
         self._critic_grads = [[layer.matrix.grad[k] for layer in self._critic.head.layers] for k in range(2)]
         self._allocate(1)
@@ -50,6 +47,9 @@ class ItemEngine:
         self.rows = rows
         self._actor_head, self._critic_head = ActorHead(self._actor, rows), CriticHead(self._critic, rows)
         self.values, self._errors = torch.zeros(2, rows), torch.zeros(2, rows)
+        self._shown = torch.zeros(rows, 1, dtype=torch.int64)
+        self._both: Any = None
+        self._fixed: list[Tensor] | None = None  # features of the item shown, if they are made already
 
     # ---- what the equations ask for ----
 
@@ -59,15 +59,19 @@ class ItemEngine:
         rows = len(obs["turn"])
         if rows != self.rows:
             self._allocate(rows)
-        both = Seen({name: torch.from_numpy(np.concatenate([obs[name], next_obs[name]])) for name in obs})
+        both = Seen({name: np.concatenate([obs[name], next_obs[name]]) for name in obs})
         both.blocked(len(self.tables.item_vectors))
-        self.tables.window_vectors(both, self.cfg.window_size)
+        both.last(max(self.cfg.window_size, WINDOW))
         if self._critic.candidates is not None:
             self._critic.candidates.derive(both)
-        if self.cfg.guide:
-            self.tables.towards_the_best(both)
+        if self.cfg.shortlist and self.cfg.rerank > 1:
+            self.tables.favourites(both, self.cfg.shortlist)
         if not self._actor.state.learned:
             self._actor.state(both)
+        self._both, self._fixed = both, None
+        # The item shown at s stands in the history of s', however many steps lie between.
+        shown = next_obs["items"][np.arange(rows)[:, None], obs["turn"]]
+        self._shown = torch.from_numpy(shown.astype(np.int64))
         return both.part(slice(rows)), both.part(slice(rows, None))
 
     @torch.no_grad()
@@ -77,7 +81,7 @@ class ItemEngine:
         """r + gamma^n (1 - terminated) min Q'(s', what is shown for the smoothed action)."""
         actor = self._target_actor
         point = self._actor_head.forward(
-            self._target_actor_weights, actor.state(next_obs), self._guide(next_obs)
+            self._target_actor_weights, actor.state.forward(next_obs), self._guide(next_obs)
         )
         if noise is not None:
             point = (point + noise).clamp_(-1, 1)
@@ -85,8 +89,10 @@ class ItemEngine:
         if self.cfg.rerank > 1:
             values = self.chooser.values(next_obs, point, critic)
         else:
-            features = self._features(critic, next_obs, point)[0]
-            values = self._critic_head.forward(self._target_critic_weights, features, critic.state(next_obs))
+            features = point if critic.candidates is None else self._next_features(next_obs, point)
+            values = self._critic_head.forward(
+                self._target_critic_weights, features, critic.state.forward(next_obs)
+            )
         pessimistic = values.amin(dim=0) if self.twin else values[0]
         return torch.addcmul(reward, discount * (1 - terminated), pessimistic)
 
@@ -104,15 +110,17 @@ class ItemEngine:
         self.critic.zero_grad()
         critic, head = self._critic, self._critic_head
         state = self._state(critic.state, obs)
-        features, items = self._features(critic, obs, action)
+        features = action if critic.candidates is None else self._features(obs)
         self.values = head.forward(self._critic_weights, features, state.detach())
         slopes = self._slopes(target, huber, weights)
         learned = slice(0, 0) if critic.candidates is None else critic.candidates.learned
-        # The columns of the learned pairs and those of the state lie apart, and both are few: one product.
+        # From the learned pairs on, or up to their end: one product for all that is needed.
         columns = slice(learned.start, None if critic.state.learned else learned.stop)
         d_inputs = head.backward(self._critic_weights, slopes, self._critic_grads, columns)
         if learned.stop > learned.start:
-            critic.candidates.add_gradient(obs, items[:, 0], d_inputs[:, : learned.stop - learned.start])
+            critic.candidates.add_gradient(
+                obs, self._shown[:, 0], d_inputs[:, : learned.stop - learned.start]
+            )
         if critic.state.learned:
             state.backward(d_inputs[:, head.features - learned.start :])
         inside = self._errors if huber is None else self._errors.clamp(-huber, huber)
@@ -124,7 +132,7 @@ class ItemEngine:
         self.actor.zero_grad()
         state = self._state(self._actor.state, obs)
         point = self._actor_head.forward(self._actor_weights, state.detach(), self._guide(obs))
-        first, critic_state = self._critic_weights[0], self._critic.state(obs)
+        first, critic_state = self._critic_weights[0], self._critic.state.forward(obs)
         if self._critic.candidates is None:
             loss, d_point = self._critic_head.ascend(first, point, critic_state)
         else:
@@ -137,7 +145,7 @@ class ItemEngine:
 
     def _through_the_choice(self, obs: Seen, point: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """Loss and gradient of a point that stands for a soft mixture of the items around it."""
-        each = self._critic.candidates(obs, self.tables.top(obs, point, SOFT))  # [B, SOFT, f]
+        each = self._critic.candidates.forward(obs, self.tables.top(obs, point, SOFT))  # [B, SOFT, f]
         vectors = each[:, :, : self.tables.width]
         length = torch.linalg.vector_norm(point, dim=1, keepdim=True).clamp_min_(1e-12)
         unit = point / length
@@ -160,19 +168,29 @@ class ItemEngine:
     def _state(self, state: State, obs: Seen) -> Tensor:
         """The state of a network in training: a graph to go back through, and dropout, where it has parameters."""
         if not state.learned:
-            return state(obs)  # type: ignore[no-any-return]
+            return state.forward(obs)  # type: ignore[no-any-return]
         with torch.enable_grad():
-            return state(obs, self.rng)  # type: ignore[no-any-return]
+            return state.forward(obs, self.rng)  # type: ignore[no-any-return]
 
     def _guide(self, obs: Seen) -> Tensor | None:
         return self.tables.towards_the_best(obs) if self.cfg.guide else None
 
-    def _features(self, critic: Any, obs: Seen, point: Tensor) -> tuple[Tensor, Tensor]:
-        """What the critic sees of the item that a point stands for, and its number [B, 1]."""
-        if critic.candidates is None:
-            return point, torch.empty(0)
-        items = self.tables.top(obs, point, 1)
-        return critic.candidates(obs, items).squeeze(1), items
+    def _next_features(self, next_obs: Seen, point: Tensor) -> Tensor:
+        """What the target critic sees of the item that a point stands for [B, f].
+
+        The fixed ones are made for the item shown at s, too: two small batches cost nearly what one does.
+        """
+        candidates, items = self._target_critic.candidates, self.tables.top(next_obs, point, 1)
+        fixed = candidates.fixed(self._both, torch.cat([self._shown, items]))
+        self._fixed = [leaf[: self.rows] for leaf in fixed]
+        next_fixed = [leaf[self.rows :] for leaf in fixed]
+        return candidates.completed(next_obs, items, next_fixed).squeeze(1)  # type: ignore[no-any-return]
+
+    def _features(self, obs: Seen) -> Tensor:
+        """What the critic sees of the item that was shown [B, f]."""
+        candidates = self._critic.candidates
+        fixed = candidates.fixed(obs, self._shown) if self._fixed is None else self._fixed
+        return candidates.completed(obs, self._shown, fixed).squeeze(1)  # type: ignore[no-any-return]
 
     def _slopes(self, target: Tensor, huber: float | None, weights: Tensor | None) -> Tensor:
         """d loss / d value [2, B] for the mean of squared or Huber errors."""

@@ -1,7 +1,7 @@
 """Bayesian matrix factorisation by Gibbs sampling (Salakhutdinov and Mnih, 2008): worlds from logs of any length.
 
-rating = offset + user bias + item bias + user factors . item factors + noise; users and items have Gaussian priors whose
-mean and precision are drawn as well, from a Normal-Wishart, so nothing is tuned.
+rating = offset + user bias + item bias + user factors . item factors + noise; users and items have Gaussian priors
+whose mean and precision are drawn as well, from a Normal-Wishart, so nothing is tuned.
 """
 
 from __future__ import annotations
@@ -51,8 +51,12 @@ def fit_factorised(data: Dataset, cfg: FactorisedConfig, rng: np.random.Generato
     count = max(8, min(cfg.samples, _CELLS // (data.users * data.items)))
     samples, noises, precision = np.empty((count, data.users, data.items), np.float16), [], 1.0
     for sweep in range(cfg.burn_in + cfg.thin * count):
-        item = _draw_side(log.items, _inputs(user)[log.users], target - user[log.users, 0], item, precision, rng)
-        user = _draw_side(log.users, _inputs(item)[log.items], target - item[log.items, 0], user, precision, rng)
+        item = _draw_side(
+            log.items, _inputs(user)[log.users], target - user[log.users, 0], item, precision, rng
+        )
+        user = _draw_side(
+            log.users, _inputs(item)[log.items], target - item[log.items, 0], user, precision, rng
+        )
         left = target - _products(user, item, log)
         precision = rng.gamma(1.0 + len(left) / 2) / (1.0 + np.square(left).sum() / 2)
         kept, rest = divmod(sweep - cfg.burn_in, cfg.thin)

@@ -45,21 +45,22 @@ class State(nn.Module):
         return seen.once("state", lambda: self._state(seen, None))  # type: ignore[no-any-return]
 
     def _state(self, seen: Seen, rng: np.random.Generator | None) -> Tensor:
-        window = self.cfg.window_size
-        ratings = seen.once("centred", lambda: self._centred(seen))
-        vectors = self.tables.window_vectors(seen, window)
-        parts = [self.tracker(vectors, ratings, seen.last(window).there, rng)]
-        parts.append(seen.turn / seen.items.shape[1])
+        ratings, mask, rest = seen.once("beside", lambda: self._beside(seen))
+        vectors = self.tables.window_vectors(seen, self.cfg.window_size)
+        return torch.cat([self.tracker.of_present(vectors, ratings, mask, rng), rest], dim=-1)
+
+    def _beside(self, seen: Seen) -> tuple[Tensor, Tensor, Tensor]:
+        """The window's ratings relative to the user's level, where it has items, and what is beside the window."""
+        last = seen.last(self.cfg.window_size)
+        centred = (last.ratings - self.tables.level(seen)) * last.there
+        parts = [(seen.turn / seen.items.shape[1]).astype(np.float32)]
         if seen.belief is not None:
             parts.append(seen.belief)
         if self.cfg.user_embedding:
-            parts.append(self.tables.factors(seen))
-        return torch.cat(parts, dim=-1)
-
-    def _centred(self, seen: Seen) -> Tensor:
-        """The window's ratings relative to the user's level, 0 where there is none."""
-        last = seen.last(self.cfg.window_size)
-        return (last.ratings - self.tables.level(seen)) * last.there
+            parts.append(self.tables.factors(seen).numpy())
+        rest = np.concatenate(parts, axis=1)
+        mask = last.there[:, :, None].astype(np.float32)
+        return torch.from_numpy(centred), torch.from_numpy(mask), torch.from_numpy(rest)
 
 
 class ItemActor(nn.Module):
@@ -165,6 +166,8 @@ class Chooser:
     def _ranked(self, obs: Observation, point: Tensor, critic: Any) -> tuple[Tensor, Tensor]:
         seen = self.tables.seen(obs)
         items = self.tables.top(seen, point, self.cfg.rerank)
+        if self.cfg.shortlist:
+            items = torch.cat([items, self.tables.favourites(seen, self.cfg.shortlist)], dim=1)
         return items, critic.of_items(seen, items)
 
     def explore(self, obs: dict[str, Array], action: Array, rng: np.random.Generator) -> Array:
@@ -201,6 +204,7 @@ class ItemNetworks:
         if "items" not in getattr(observation_space, "spaces", {}):
             raise ConfigError("the networks 'recsys/items' need a world of users (env: recsys/users)")
         self.cfg, self.generator = cfg, generator
+        self.draws = cfg.dropout_rate > 0  # learning draws random numbers
         self.tables = Tables.of(action_space, observation_space, cfg.rank, CHUNK)
         self.chooser = Chooser(cfg, self.tables)
 

@@ -43,14 +43,16 @@ def largest(scores: Array, k: int) -> Array:
     if k > _FEW:
         return _sorted(scores, k)
     # A few times the largest is twice as fast as a partition.
-    rows = np.arange(len(scores))
-    found, values = np.empty((k, len(scores)), np.int64), np.empty((k, len(scores)), scores.dtype)
+    before = scores
+    scores = np.array(scores)  # in one piece, and not the caller's
+    flat, starts = scores.reshape(-1), np.arange(len(scores)) * scores.shape[1]
+    found = np.empty((len(scores), k), np.int64)
     for place in range(k):
-        found[place] = scores.argmax(axis=1)
-        values[place] = scores[rows, found[place]]
-        scores[rows, found[place]] = -np.inf
-    scores[rows, found[::-1]] = values[::-1]
-    return np.ascontiguousarray(found.T) if values[-1].min() > -np.inf else _sorted(scores, k)
+        found[:, place] = best = scores.argmax(axis=1)
+        best += starts
+        lowest = flat[best]
+        flat[best] = -np.inf
+    return found if (lowest > -np.inf).all() else _sorted(before, k)
 
 
 def _sorted(scores: Array, k: int) -> Array:
@@ -59,21 +61,3 @@ def _sorted(scores: Array, k: int) -> Array:
     )
     order = np.argsort(-np.take_along_axis(scores, some, axis=1), axis=1, kind="stable")
     return np.take_along_axis(some, order, axis=1)
-
-
-def reachable(
-    vectors: Array, low: float, high: float, rng: np.random.Generator, tries: int = 100_000
-) -> Array:
-    """Which items can win the arg-max for some action in the box [low, high]^d: bool [items].
-
-    Each item's own direction is tried first, cut to the box; then random points of the box.
-    """
-    won = np.zeros(len(vectors), bool)
-    none = np.full((1, 1), -1)
-    for points in (np.clip(vectors, low, high), np.sign(vectors).clip(low, high)):
-        winners = best_items(points, vectors, np.repeat(none, len(points), axis=0))[:, 0]
-        won[winners] = True
-    for _ in range(max(1, tries // 10_000)):
-        points = rng.uniform(low, high, (10_000, vectors.shape[1])).astype(np.float32)
-        won[best_items(points, vectors, np.repeat(none, len(points), axis=0))[:, 0]] = True
-    return won

@@ -24,13 +24,14 @@ class ItemNetConfig:
     filter_sizes: tuple[int, ...] = (2, 3, 4)  # caser
     num_heads: int = 1  # sasrec
     dropout_rate: float = (
-        0.0  # sasrec, caser; drawn from the learner's generator would break exact resume: fixed 0
+        0.0  # sasrec, caser: share of activations left out while learning, never while acting
     )
     dilations: tuple[int, ...] = (1, 2, 1, 2, 1, 2)  # nextitnet
     hidden_sizes: tuple[int, ...] = (64, 64)
     rerank: int = (
         10  # so many nearest items are re-ranked by the smaller critic; 1: the nearest item is shown
     )
+    shortlist: int = 5  # and so many items of highest expectation join them, so that the actor can miss none
     critic_on: Literal["item", "point"] = "item"  # point: the critic learns on the raw action, as elsewhere
     memory: bool = True  # the critic sees what the episode says about a candidate item
     guide: bool = True  # the actor sees (and starts from) where the items of best expectation lie
@@ -46,10 +47,16 @@ class ItemNetConfig:
         for name in ("window_size", "embedding_dim", "rerank", "rank", "num_heads", "num_filters"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"networks.{name} must be at least 1, got {getattr(self, name)}")
+        if self.shortlist < 0:
+            raise ConfigError(f"networks.shortlist must not be negative, got {self.shortlist}")
         if not 0 <= self.remap_eps <= 1:
             raise ConfigError(f"networks.remap_eps must be in [0, 1], got {self.remap_eps}")
-        if self.dropout_rate:
-            raise ConfigError("networks.dropout_rate must be 0: dropout would make resumed runs differ")
+        if not 0 <= self.dropout_rate < 1:
+            raise ConfigError(f"networks.dropout_rate must be in [0, 1), got {self.dropout_rate}")
+        if self.dropout_rate and self.tracker not in ("sasrec", "caser"):
+            raise ConfigError(
+                f"networks.dropout_rate is for the trackers sasrec and caser; {self.tracker} has none"
+            )
         if self.embedding_dim % self.num_heads:
             raise ConfigError("networks.embedding_dim must be a multiple of networks.num_heads")
 

@@ -15,6 +15,7 @@ from ..core.policy_file import LoadedPolicy, load_policy
 from .belief import Belief
 from .catalogue import Catalogue
 from .data import Array, Dataset
+from .reach import reach_of
 from .seen import Seen
 from .worlds import UsersConfig, make, prepare
 
@@ -64,6 +65,10 @@ class Recommender:
                            self._reasons(number, int(item)))
             for item, place in zip(numbers, order, strict=True)
         ]  # fmt: skip
+
+    def reachability(self) -> str:
+        """Which share of the catalogue the actor can choose at all, and what it cannot."""
+        return reach_of(self.learner.chooser).text(self.data.item_titles or self.data.train.item_names)
 
     def first_items(self) -> Array:
         """The item that the policy shows first to each user [users]."""

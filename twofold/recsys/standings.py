@@ -13,6 +13,7 @@ from ..core.policy_file import load_policy
 from ..core.run import provenance
 from .baselines import baselines
 from .metrics import markdown, measure, over_seeds, play
+from .reach import reach_of
 from .worlds import UsersConfig, make, prepare
 
 MODES = ("FB", "NX_0", "NX_10")
@@ -59,17 +60,24 @@ def kind_of(run: Path) -> str:
     return re.sub(r"[_-]?seed[_-]?\d+.*$", "", run.name) or run.name
 
 
-def text(found: Table, columns: tuple[str, ...]) -> str:
-    return "\n\n".join(f"### {mode}\n\n{markdown(rows, columns)}" for mode, rows in found.items())
+def reaches(runs: list[Path]) -> dict[str, float]:
+    """The share of the catalogue that the actor of each kind of run can choose at all."""
+    return {kind_of(run): reach_of(load_policy(run).learner.chooser).share for run in runs}  # type: ignore[attr-defined]
 
 
-def write(found: Table, out: Path) -> None:
+def text(found: Table, columns: tuple[str, ...], reached: dict[str, float] | None = None) -> str:
+    tables = [f"### {mode}\n\n{markdown(rows, columns)}" for mode, rows in found.items()]
+    lines = [f"{kind}: {100 * share:.1f} % of the catalogue" for kind, share in (reached or {}).items()]
+    within = ["### What the actors can choose at all\n\n" + "\n".join(lines)] if lines else []
+    return "\n\n".join(tables + within)
+
+
+def write(found: Table, reached: dict[str, float], out: Path) -> None:
     """OUT.md and OUT.json, with where the numbers come from."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    files.replace_bytes(out.with_suffix(".md"), (text(found, COLUMNS) + "\n").encode())
-    files.replace_bytes(
-        out.with_suffix(".json"), files.to_json({"provenance": provenance("standings"), "table": found})
-    )
+    record = {"provenance": provenance("standings"), "table": found, "reachable": reached}
+    files.replace_bytes(out.with_suffix(".md"), (text(found, COLUMNS, reached) + "\n").encode())
+    files.replace_bytes(out.with_suffix(".json"), files.to_json(record))
 
 
 def draw(found: Table, path: Path) -> None:

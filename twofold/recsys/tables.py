@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +14,14 @@ from torch.nn import functional
 from twofold.core.errors import ConfigError
 
 from .catalogue import Catalogue
+from .data import Array
 from .items import largest
 from .seen import Seen
 
 _NAMES = ("item_vectors", "user_factors", "item_factors", "belief_factors")
+
+
+_SHARPNESS = 8.0  # of the guide: how much more an item counts that is expected a point higher
 
 
 class Part(NamedTuple):
@@ -23,9 +29,9 @@ class Part(NamedTuple):
 
     start: int
     size: int
-    vectors: Tensor  # [d, size + 1]
-    weighed: Tensor  # [size + 1, d + 1]: the vectors, and a column of ones that counts them
-    relative: Tensor  # [r + b, size + 1]: what makes an expected rating of a `person`
+    vectors: Tensor  # [size + 1, d]
+    transposed: Tensor  # [d, size + 1]
+    relative: Tensor  # [r + b, size + 1]: makes expected ratings of a `person`, times the guide's sharpness
 
 
 class Tables:
@@ -36,6 +42,8 @@ class Tables:
         self.chunk = chunk  # items looked at together; bounds memory for large catalogues
         self._seen: list[Seen] = []  # of the last two batches, s and s' of one update
         self._parts: tuple[int, list[Part]] = (0, [])
+        self._joined: Tensor | None = None
+        self._padded: Tensor | None = None
 
     def seen(self, obs: Any) -> Seen:
         """What is derived from an observation: made once for all networks that look at the same batch."""
@@ -83,41 +91,52 @@ class Tables:
         if self._parts[0] != self.chunk:
             starts = range(0, len(self.item_vectors), self.chunk)
             self._parts = self.chunk, [self._part(start) for start in starts]
-            self._relative = self._relative_factors(slice(None))
         return self._parts[1]
 
     def _part(self, start: int) -> Part:
         some = slice(start, start + self.chunk)
         vectors = functional.pad(self.item_vectors[some], (0, 0, 0, 1))
-        weighed = functional.pad(functional.pad(self.item_vectors[some], (0, 1), value=1.0), (0, 0, 0, 1))
-        relative = functional.pad(self._relative_factors(some), (0, 0, 0, 1))
-        return Part(start, len(vectors) - 1, vectors.T.contiguous(), weighed, relative.T.contiguous())
+        relative = functional.pad(_SHARPNESS * self.joined[some, self.width :], (0, 0, 0, 1))
+        return Part(start, len(vectors) - 1, vectors, vectors.T.contiguous(), relative.T.contiguous())
 
-    def _relative_factors(self, some: slice) -> Tensor:
-        """Item factors less the user's level, beside the belief's: [items, r + b]."""
-        factors = self.item_factors[some].clone()
-        factors[:, 0] -= 1.0  # a user's level is the first factor
-        return torch.cat([factors, self.belief_factors[some]], dim=1)
+    @property
+    def joined(self) -> Tensor:
+        """For each item its vector, its factors less the user's level, and those of the belief: [items, d + r + b]."""
+        if self._joined is None:
+            self._joined = torch.cat([self.item_vectors, self.item_factors, self.belief_factors], dim=1)
+            self._joined[:, self.width] -= 1.0  # a user's level is the first factor
+        return self._joined
+
+    @property
+    def padded(self) -> Tensor:
+        """The item vectors, and zeros that stand for none [items + 1, d]."""
+        if self._padded is None:
+            self._padded = functional.pad(self.item_vectors, (0, 0, 0, 1))
+        return self._padded
 
     # ---- users ----
 
     def factors(self, seen: Seen) -> Tensor:
         """The users' factors [B, r]; user -1 is one never seen, the last row."""
-        users = self.user_factors
-        return seen.once("factors", lambda: users.index_select(0, seen.user.remainder(len(users))))  # type: ignore[no-any-return]
 
-    def level(self, seen: Seen) -> Tensor:
+        def looked_up() -> Tensor:
+            users = self.user_factors.numpy()
+            return torch.from_numpy(users[seen.user[:, 0]])
+
+        return seen.once("factors", looked_up)  # type: ignore[no-any-return]
+
+    def level(self, seen: Seen) -> Array:
         """What these users give on average [B, 1]."""
-        return self.factors(seen)[:, :1]
+        return self.factors(seen).numpy()[:, :1]
 
     def person(self, seen: Seen) -> Tensor:
         """All that is expected of a user: factors and what the episode told [B, r + b]."""
 
-        def joined() -> Tensor:
+        def made() -> Tensor:
             factors = self.factors(seen)
-            return torch.cat([factors, seen.belief], dim=1) if seen.belief is not None else factors
+            return factors if seen.belief is None else torch.cat([factors, _tensor(seen.belief)], dim=1)
 
-        return seen.once("person", joined)  # type: ignore[no-any-return]
+        return seen.once("person", made)  # type: ignore[no-any-return]
 
     # ---- items ----
 
@@ -130,8 +149,15 @@ class Tables:
 
         def looked_up() -> Tensor:
             last = seen.last(window)
-            return self.vectors(last.items.clamp_min(0)).mul_(last.there.unsqueeze(-1))
+            vectors = self.item_vectors.numpy()[
+                last.items
+            ]  # -1 reads the last item, which is then blotted out
+            vectors *= last.there[:, :, None]
+            return torch.from_numpy(vectors)
 
+        longer = seen.longest
+        if longer > window:
+            return self.window_vectors(seen, longer)[:, -window:]
         return seen.once(("vectors", window), looked_up)  # type: ignore[no-any-return]
 
     def nearest(self, seen: Seen, point: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -142,49 +168,48 @@ class Tables:
         scores = torch.einsum("bd,bkd->bk", functional.normalize(point, dim=-1), self.vectors(items))
         return scores, items
 
-    @torch.no_grad()
     def top(self, seen: Seen, point: Tensor, k: int) -> Tensor:
         """Numbers [B, k] of the items nearest to the point that may be shown, best first."""
+        return self._top(seen, point, k, attrgetter("transposed"))
+
+    def favourites(self, seen: Seen, k: int) -> Tensor:
+        """Numbers [B, k] of the items of highest expectation that may be shown, best first."""
+        by = attrgetter("relative")
+        return seen.once(("favourites", k), lambda: self._top(seen, self.person(seen), k, by))  # type: ignore[no-any-return]
+
+    def _top(self, seen: Seen, point: Tensor, k: int, by: Callable[[Part], Tensor]) -> Tensor:
         k = min(k, len(self.item_vectors))
         blocked, parts = seen.blocked(len(self.item_vectors)), self.parts()
         if len(parts) == 1:
-            return self._best_of(parts[0], point, blocked, k)[0]
+            return torch.from_numpy(_best_of(point, by(parts[0]), blocked, k)[0])
         values, found = [], []
         for part in parts:
-            items, scores = self._best_of(part, point, _inside(blocked, part), min(k, part.size))
-            values.append(scores.gather(1, items))
+            items, scores = _best_of(point, by(part), _inside(blocked, part), min(k, part.size))
+            values.append(np.take_along_axis(scores, items, axis=1))
             found.append(items + part.start)
-        places = torch.cat(values, dim=1).topk(k, dim=1).indices
-        return torch.cat(found, dim=1).gather(1, places)
-
-    @staticmethod
-    def _best_of(part: Part, point: Tensor, blocked: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """The k best places of a part, and all its scores."""
-        scores = torch.mm(point, part.vectors).scatter_(1, blocked, -torch.inf)[:, : part.size]
-        return torch.from_numpy(largest(scores.numpy(), k)), scores
+        places = largest(np.hstack(values), k)
+        return torch.from_numpy(np.take_along_axis(np.hstack(found), places, axis=1))
 
     def expected(self, seen: Seen, items: Tensor) -> Tensor:
         """Expected ratings [B, k] of items, relative to the user's level, as far as the episode tells."""
-        self.parts()
-        factors = torch.embedding(self._relative, items)
+        factors = torch.embedding(self.joined, items)[:, :, self.width :]
         return torch.bmm(factors, self.person(seen).unsqueeze(2)).squeeze(2)
 
-    @torch.no_grad()
     def towards_the_best(self, seen: Seen) -> Tensor:
-        """Where the items of highest expectation lie: a mean of item vectors, weighted softly [B, d]."""
+        """Where the items of highest expectation lie: a softly weighted sum of item vectors, of length one [B, d]."""
         return seen.once("towards", lambda: self._towards_the_best(seen))  # type: ignore[no-any-return]
 
     def _towards_the_best(self, seen: Seen) -> Tensor:
         person, blocked = self.person(seen), seen.blocked(len(self.item_vectors))
         parts = self.parts()
-        total = torch.zeros(len(person), self.width + 1)
+        total = torch.zeros(len(person), self.width)
         for part in parts:
             # One scale for all parts: expectations are at most a few points from the user's level.
-            weights = torch.mm(person, part.relative).clamp_(max=4.0).mul_(8.0).sub_(8.0).exp_()
-            weights.scatter_(1, blocked if len(parts) == 1 else _inside(blocked, part), 0.0)
-            total.addmm_(weights, part.weighed)
-        vectors, weight = total.split([self.width, 1], dim=1)  # type: ignore[no-untyped-call]
-        return functional.normalize(vectors / (weight + 1e-9), dim=-1)
+            weights = torch.mm(person, part.relative).clamp_(max=4.0 * _SHARPNESS).exp_()
+            places = blocked if len(parts) == 1 else _inside(blocked, part)
+            weights.scatter_(1, torch.from_numpy(places), 0.0)
+            total.addmm_(weights, part.vectors)
+        return functional.normalize(total, dim=-1)
 
     def state_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _NAMES}
@@ -193,9 +218,20 @@ class Tables:
         for name in _NAMES:
             getattr(self, name).copy_(torch.from_numpy(np.array(state[name])))
         self._parts, self._seen = (0, []), []
+        self._joined = self._padded = None
 
 
-def _inside(blocked: Tensor, part: Part) -> Tensor:
+def _best_of(point: Tensor, items: Tensor, blocked: Array, k: int) -> tuple[Array, Array]:
+    """The k best columns of `items` (the last stands for none), and the scores of all of them."""
+    scores = torch.mm(point, items).scatter_(1, torch.from_numpy(blocked), -torch.inf).numpy()[:, :-1]
+    return largest(scores, k), scores
+
+
+def _inside(blocked: Array, part: Part) -> Array:
     """Blocked numbers as places in a part; those of other parts stand for none."""
     places = blocked - part.start
-    return places.masked_fill_((places < 0) | (places > part.size), part.size)
+    return np.where((places >= 0) & (places < part.size), places, part.size)
+
+
+def _tensor(array: Array) -> Tensor:
+    return torch.from_numpy(np.asarray(array))

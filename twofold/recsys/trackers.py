@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from twofold.nets.mlp import Affine
 
+from .gated import GatedWindow
 from .networks import ItemNetConfig
 
 
@@ -30,12 +31,17 @@ class Tracker(nn.Module):
     ) -> Tensor:
         """vectors [B, W, d], centred ratings [B, W], there [B, W] -> [B, outputs]; with `rng`, dropout is drawn."""
         mask = there.unsqueeze(-1).to(vectors.dtype)
-        vectors = vectors * mask
+        return self.of_present(vectors * mask, ratings, mask, rng)
+
+    def of_present(
+        self, vectors: Tensor, ratings: Tensor, mask: Tensor, rng: np.random.Generator | None = None
+    ) -> Tensor:
+        """The same for vectors and ratings that are zeros where there is no item; mask [B, W, 1]."""
         if self.handle == "cat":
             vectors = torch.cat([vectors, ratings.unsqueeze(-1)], dim=-1)
         elif self.handle == "mul":
             vectors = vectors * ratings.unsqueeze(-1)
-        state = self.body(vectors, mask, rng)
+        state: Tensor = self.body(vectors, mask, rng)
         return torch.cat([state, ratings], dim=-1) if self.handle == "cat2" else state
 
 
@@ -47,12 +53,12 @@ class Average(nn.Module):
         self.outputs = 2 * inputs
 
     def forward(self, x: Tensor, mask: Tensor, rng: np.random.Generator | None = None) -> Tensor:
-        share = (mask / mask.sum(1, keepdim=True).clamp_min_(1.0)).transpose(1, 2)
-        return torch.cat([torch.bmm(share, x).squeeze(1), x[:, -1]], dim=-1)
+        mean = x.sum(1) / mask.sum(1).clamp_min_(1.0)  # absent entries are zeros
+        return torch.cat([mean, x[:, -1]], dim=-1)
 
 
 class GRU(nn.Module):
-    """The last state of a gated recurrent unit over the window; steps without an item change nothing."""
+    """The last state of a gated recurrent unit over the window; it is zero until the first item."""
 
     def __init__(self, cfg: ItemNetConfig, inputs: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -61,14 +67,7 @@ class GRU(nn.Module):
         self.recurrent = Affine(self.outputs, 3 * self.outputs, generator=generator)
 
     def forward(self, x: Tensor, mask: Tensor, rng: np.random.Generator | None = None) -> Tensor:
-        entries = self.inputs(x)
-        state = x.new_zeros(len(x), self.outputs)
-        for step in range(x.shape[1]):
-            ours, new_in = entries[:, step].split([2 * self.outputs, self.outputs], dim=-1)
-            theirs, new_rec = self.recurrent(state).split([2 * self.outputs, self.outputs], dim=-1)
-            reset, keep = torch.sigmoid(ours + theirs).chunk(2, dim=-1)
-            new = torch.tanh(new_in + reset * new_rec)
-            state = torch.lerp(state, keep * state + (1 - keep) * new, mask[:, step])
+        state: Tensor = GatedWindow.apply(x, mask, self.inputs.matrix, self.recurrent.matrix)  # type: ignore[no-untyped-call]
         return state
 
 
