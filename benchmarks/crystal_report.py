@@ -197,18 +197,22 @@ def _quality(runs: Runs, methods: list[str]) -> list[str]:
     return lines
 
 
+REFERENCE = """## The published agent on the same TD3
+
+AlFe (hexagonal and cubic), 0.5 A uniform displacement, relaxed at 0.1 eV/A, at most 100 steps. Curves:
+`crystal_reference.png`, `crystal_reference.json`; made by `benchmarks/crystal_reference.py`. One seed each. The runs
+with the published learning rates and with CGCNN are short: they show where these stand after so many steps, not what
+they reach in the end.
+
+| run | steps | untrained: relaxed | best, validation | best, test | test episodes | mean steps |
+|---|---|---|---|---|---|---|"""
+
+
 def _reference(runs: dict[str, Any]) -> list[str]:
-    lines = ["## The published agent on the same TD3", "",
-             "AlFe (hexagonal and cubic), 0.5 A uniform displacement, relaxed at 0.1 eV/A, at most 100 steps. Curves:",
-             "`crystal_reference.png`, `crystal_reference.json`; made by `benchmarks/crystal_reference.py`. One seed each.",
-             "The runs with the published learning rates and with CGCNN are short: they show where these stand after so",
-             "many steps, not what they reach in the end.", "",
-             "| run | steps | untrained: relaxed | best, validation | best, test | test episodes | mean steps |",
-             "|---|---|---|---|---|---|---|"]  # fmt: skip
+    lines = [REFERENCE]
     for name, run in runs.items():
-        curve = run["validation"]
+        curve, test = run["validation"], run["test"]
         best = max(curve, key=lambda e: e["return"])
-        lines.append(f"| {name} | {curve[-1]['step']} | {curve[0]['relaxed']:.0%} | {best['relaxed']:.0%} | "
-                     f"{run['test']['relaxed']:.0%} | {run['test']['episodes']} | {run['test']['steps']:.1f} |")  # fmt: skip
-    commands = [f"- {name}: `{run['command']}`" for name, run in runs.items()]
-    return [*lines, "", *commands, ""]
+        before = f"| {name} | {curve[-1]['step']} | {curve[0]['relaxed']:.0%} | {best['relaxed']:.0%} | "
+        lines.append(f"{before}{test['relaxed']:.0%} | {test['episodes']} | {test['steps']:.1f} |")
+    return [*lines, "", *(f"- {name}: `{run['command']}`" for name, run in runs.items()), ""]
