@@ -60,23 +60,35 @@ def page(name: str, runs: list[Path], origins: list[dict[str, Any]], note: str) 
     for run, origin in zip(runs, origins, strict=True):
         steps, values = curve(run)
         test = json.loads((run / "test.json").read_text())
-        first = next(v for k, v in test.items() if k != "seeds")["return"]
-        seed = Run.open(run).resolved.config.seed
+        first = next(v for k, v in test.items() if k != "seeds")
+        score = first["return"]
+        success = f"{first['success']['mean']:.1%}" if "success" in first else "-"
         lasts.append(values[-1])
-        tests.append(first["mean"])
-        rows.append(f"| {seed} | {steps[-1]:,} | {values[-1]:.1f} | {first['mean']:.1f} ± {first['std']:.1f} "
-                    f"| {first['episodes']:.0f} | `{command(origin['command'])}` |")  # fmt: skip
+        tests.append(score["mean"])
+        cells = (Run.open(run).resolved.config.seed, f"{steps[-1]:,}", f"{minutes(run):.0f}", f"{values[-1]:.1f}",
+                 len(values), f"{score['mean']:.1f} ± {score['std']:.1f}", success, f"{score['episodes']:.0f}",
+                 f"`{command(origin['command'])}`")  # fmt: skip
+        rows.append(f"| {' | '.join(map(str, cells))} |")
     packages = ", ".join(f"{k} {v}" for k, v in origins[0]["packages"].items())
     machine = origins[0]["machine"]
     return "\n".join([
         f"# {name}", "", note, "",
-        "| seed | steps | last policy, validation seeds | best policy, test seeds | episodes | command |",
-        "|---|---|---|---|---|---|", *rows, "",
+        "| seed | steps | minutes | last policy, validation seeds | candidates | best of them, test seeds | success "
+        "| episodes | command |",
+        "|---|---|---|---|---|---|---|---|---|", *rows, "",
         f"Mean over seeds at the end: **{interval(lasts)}**; best policies on test seeds: **{interval(tests)}** "
         "(mean and 95 % interval of the mean over seeds).", "",
         f"Versions: {packages}; commit {origins[0]['commit']}. Machine: {machine['cpu']}, {machine['cores']} cores.",
         f"Data: `{name}.csv`. Picture: ![curves]({name}.png)", "",
     ])  # fmt: skip
+
+
+def minutes(run: Path) -> float:
+    """Wall-clock of the training, evaluations included, the test not."""
+    lines = [json.loads(line) for line in (run / "timing.jsonl").read_text().splitlines()]
+    steps = np.diff([0, *(line["step"] for line in lines)])
+    speeds = np.array([line["steps_per_second"] for line in lines])
+    return float((steps[speeds > 0] / speeds[speeds > 0]).sum()) / 60
 
 
 def interval(values: list[float]) -> str:
