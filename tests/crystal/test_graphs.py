@@ -71,7 +71,9 @@ def test_the_images_of_a_neighbour_are_added_up(env):
     obs = tensors(seen(env, 1))
     sums = paired(obs, 4, 5.0)
     assert sums.shape == (1, 3, 3, 4, 5)
-    assert sums[0, 0, :, 0, 4].tolist() == [0, 8, 0], "the eight nearest of an atom in B2 are of the other kind"
+    assert sums[0, 0, :, 0, 4].tolist() == [0, 8, 0], (
+        "the eight nearest of an atom in B2 are of the other kind"
+    )
     assert torch.allclose(sums[0, :, :, 0, 4].sum(), torch.tensor(16.0))
 
 
