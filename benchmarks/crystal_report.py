@@ -32,9 +32,9 @@ ABOUT = {
 AGENT = """## The published agent on the same TD3
 
 AlFe (hexagonal and cubic), 0.5 A uniform displacement, relaxed at 0.1 eV/A, at most 100 steps. Curves:
-`crystal_reference.png`, `crystal_reference.json`; made by `benchmarks/crystal_reference.py`. One seed each. The runs with
-the published learning rates and with CGCNN are short: they show where these stand after so many steps, not what they
-reach in the end.
+`crystal_reference.png`, `crystal_reference.json`; made by `benchmarks/crystal_reference.py`. One seed each. The runs
+with the published learning rates and with CGCNN are short: they show where these stand after so many steps, not what
+they reach in the end.
 """
 Runs = list[dict[str, Any]]
 Bar = tuple[str, tuple[str, float], float]  # name, (sign, limit), found
