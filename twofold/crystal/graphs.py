@@ -106,8 +106,8 @@ class Equivariant(nn.Module):
     def _heard(self, layer: int, pairs: Tensor, scalar: Tensor, vector: Tensor) -> tuple[Tensor, Tensor]:
         """Messages of all neighbours: scalars, scalars that point along the bond, and vectors carried over."""
         own, along, carried = self.messages[layer](scalar).chunk(3, dim=-1)  # [B, A, C] of the sender
-        filters: Tensor = self.filters[layer].weight  # type: ignore[assignment]
-        to_own, to_along, to_carried = filters.chunk(3)
+        weight = self.filters[layer].get_parameter("weight")
+        to_own, to_along, to_carried = weight.chunk(3)
         scalar = scalar + ((pairs[..., 0, :] @ to_own.T) * own[:, None]).sum(dim=2) / 10
         pointing = ((pairs[..., 1:, :] @ to_along.T) * along[:, None, :, None]).sum(dim=2)
         brought = (pairs[..., 0, :] @ to_carried.T) * carried[:, None]  # [B, A, A, C]
