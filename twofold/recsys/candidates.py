@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -12,6 +14,7 @@ from .seen import Seen
 from .tables import Tables
 
 WINDOW = 7  # items back that a new item is compared with
+_ONES = np.ones(WINDOW, np.float32)
 
 
 class Candidates(nn.Module):
@@ -35,37 +38,29 @@ class Candidates(nn.Module):
 
     def fixed(self, seen: Seen, items: Tensor) -> list[Tensor]:
         """What no parameter changes: the item, what is expected of it and whom it is like, and the memory of it."""
-        known = torch.embedding(self.tables.joined, items)
-        # Expectation, and likeness to the window's items.
-        met = torch.bmm(known, self._questions(seen).transpose(1, 2))
-        found = [known[:, :, : self.tables.width], met]
-        return [*found, self._memory(seen, items, met[:, :, 0].numpy())] if self.cfg.memory else found
+        tables = self.tables
+        known = torch.embedding(tables.joined, items)
+        vectors, factors = known[:, :, : tables.width], known[:, :, tables.width :]
+        expected = torch.bmm(factors, tables.person(seen).unsqueeze(2))
+        likeness = torch.bmm(vectors, tables.window_vectors(seen, WINDOW).transpose(1, 2))
+        found = [vectors, expected, likeness]
+        return [*found, self._memory(seen, items, expected[:, :, 0].numpy())] if self.cfg.memory else found
 
     def completed(self, seen: Seen, items: Tensor, fixed: list[Tensor]) -> Tensor:
         """All features, from the fixed ones."""
         if self.cfg.learn_pairs:
             own = torch.bmm(torch.embedding(self.own, items), self.own_window(seen).transpose(1, 2))
-            fixed = [*fixed[:2], own, *fixed[2:]]
+            fixed = [*fixed[:3], own, *fixed[3:]]
         return torch.cat(fixed, dim=-1)
 
     def derive(self, seen: Seen) -> None:
         """Make what the features need and no parameter changes."""
-        self._questions(seen)
-        self._window(seen)
+        self.tables.person(seen)
+        self.tables.window_vectors(seen, WINDOW)
+        if self.cfg.learn_pairs:
+            self._window(seen)
         if self.cfg.memory:
             self._near_the_window(seen)
-
-    def _questions(self, seen: Seen) -> Tensor:
-        """What is asked of every candidate, as products with what is known of it [B, 1 + WINDOW, d + r + b]."""
-
-        def made() -> Tensor:
-            tables = self.tables
-            questions = torch.zeros(len(seen), 1 + WINDOW, tables.joined.shape[1])
-            questions[:, 0, tables.width :] = tables.person(seen)
-            questions[:, 1:, : tables.width] = tables.window_vectors(seen, WINDOW)
-            return questions
-
-        return seen.once("questions", made)  # type: ignore[no-any-return]
 
     def _window(self, seen: Seen) -> tuple[Tensor, Tensor]:
         """The window's items, 0 where there is none [B, WINDOW], and 1 where there is one [B, WINDOW, 1]."""
@@ -83,29 +78,31 @@ class Candidates(nn.Module):
         return torch.embedding(self.own, items) * there
 
     def add_gradient(self, seen: Seen, items: Tensor, d_likeness: Tensor) -> None:
-        """Add to the gradient of the learned vectors that of their likeness [B, WINDOW] for one item [B] per row."""
+        """Add to the gradient of the learned vectors that of their likeness [B, WINDOW] for one item [B, 1] per row."""
         (window, there), grad = self._window(seen), self.own.grad
         assert grad is not None
         d_likeness = d_likeness.unsqueeze(2) * there
-        others = torch.embedding(self.own, window)
-        grad.index_add_(0, items, torch.bmm(d_likeness.transpose(1, 2), others).squeeze(1))
-        d_window = d_likeness * torch.embedding(self.own, items).unsqueeze(1)
-        grad.index_add_(0, window.view(-1), d_window.view(-1, grad.shape[1]))
+        places = torch.cat([window, items], dim=1)
+        own = torch.embedding(self.own, places)
+        slopes = torch.empty_like(own)
+        torch.mul(d_likeness, own[:, WINDOW:], out=slopes[:, :WINDOW])
+        torch.bmm(d_likeness.transpose(1, 2), own[:, :WINDOW], out=slopes[:, WINDOW:])
+        grad.index_add_(0, places.view(-1), slopes.view(-1, grad.shape[1]))
 
     def _memory(self, seen: Seen, items: Tensor, expected: Array) -> Tensor:
         """Was it shown, how long ago, what did it get, and with how many window items is it untried? [B, k, 4]."""
         turns = seen.items.shape[1]
         shown = items.numpy().astype(seen.items.dtype)[:, :, None] == seen.items[:, None]  # [B, k, T]
-        last = (shown * np.arange(1, turns + 1, dtype=np.int16)).max(axis=2)  # 0: never shown
+        last = (shown * _counting(turns)).max(axis=2)  # 0: never shown
         ever = last > 0
         got = seen.ratings[np.arange(len(seen))[:, None], last - 1] - self.tables.level(seen)
         near, count = self._near_the_window(seen)
-        tried = torch.bmm(torch.from_numpy(shown.astype(np.float32)), near).numpy() > 0
+        tried = torch.bmm(torch.from_numpy(shown.astype(np.float32)), near).numpy()
         found = np.empty((*ever.shape, 4), np.float32)
         found[..., 0] = ever
         found[..., 1] = (seen.turn + 1 - last) * ever / turns
         found[..., 2] = np.where(ever, got, expected)
-        found[..., 3] = (count - tried.sum(axis=2)) / WINDOW
+        found[..., 3] = (count - np.minimum(tried, 1.0, out=tried) @ _ONES) / WINDOW
         return torch.from_numpy(found)
 
     def _near_the_window(self, seen: Seen) -> tuple[Tensor, Array]:
@@ -115,10 +112,25 @@ class Candidates(nn.Module):
         """
 
         def counted() -> tuple[Tensor, Array]:
-            last, turns = seen.last(WINDOW), np.arange(seen.items.shape[1])
-            shown = (last.items[:, :, None] == seen.items[:, None]) & last.there[:, :, None]
-            close = (np.abs(turns[:, None] - turns) <= WINDOW).astype(np.float32)
-            near = torch.from_numpy(shown.astype(np.float32)) @ torch.from_numpy(close)
+            last = seen.last(WINDOW)
+            window = np.where(last.there, last.items, -2).astype(
+                seen.items.dtype
+            )  # -2 is nowhere in a history
+            shown = (window[:, :, None] == seen.items[:, None]).astype(np.float32)
+            near = torch.from_numpy(shown) @ _close(seen.items.shape[1])
             return near.transpose(1, 2), last.there.sum(axis=1, keepdims=True)
 
         return seen.once("near", counted)  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=8)
+def _counting(turns: int) -> Array:
+    """1, 2, ... turns."""
+    return np.arange(1, turns + 1, dtype=np.int16)
+
+
+@lru_cache(maxsize=8)
+def _close(turns: int) -> Tensor:
+    """1 for turns that lie within a window of each other [T, T]."""
+    places = torch.arange(turns)
+    return ((places.unsqueeze(1) - places).abs() <= WINDOW).float()

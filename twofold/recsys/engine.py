@@ -60,7 +60,7 @@ class ItemEngine:
         if rows != self.rows:
             self._allocate(rows)
         both = Seen({name: np.concatenate([obs[name], next_obs[name]]) for name in obs})
-        both.blocked(len(self.tables.item_vectors))
+        both.blocked(self.tables.item_vectors.shape[0])
         both.last(max(self.cfg.window_size, WINDOW))
         if self._critic.candidates is not None:
             self._critic.candidates.derive(both)
@@ -118,12 +118,12 @@ class ItemEngine:
         columns = slice(learned.start, None if critic.state.learned else learned.stop)
         d_inputs = head.backward(self._critic_weights, slopes, self._critic_grads, columns)
         if learned.stop > learned.start:
-            critic.candidates.add_gradient(
-                obs, self._shown[:, 0], d_inputs[:, : learned.stop - learned.start]
-            )
+            critic.candidates.add_gradient(obs, self._shown, d_inputs[:, : learned.stop - learned.start])
         if critic.state.learned:
             state.backward(d_inputs[:, head.features - learned.start :])
-        inside = self._errors if huber is None else self._errors.clamp(-huber, huber)
+        if huber is None:
+            return torch.dot(slopes.view(-1), self._errors.view(-1)) / 2
+        inside = self._errors.clamp(-huber, huber)
         return torch.dot(slopes.view(-1), (self._errors - inside / 2).view(-1))
 
     @torch.no_grad()

@@ -89,7 +89,7 @@ class Tables:
     def parts(self) -> list[Part]:
         """The catalogue in pieces of at most `chunk` items, laid out for products."""
         if self._parts[0] != self.chunk:
-            starts = range(0, len(self.item_vectors), self.chunk)
+            starts = range(0, self.item_vectors.shape[0], self.chunk)
             self._parts = self.chunk, [self._part(start) for start in starts]
         return self._parts[1]
 
@@ -178,8 +178,8 @@ class Tables:
         return seen.once(("favourites", k), lambda: self._top(seen, self.person(seen), k, by))  # type: ignore[no-any-return]
 
     def _top(self, seen: Seen, point: Tensor, k: int, by: Callable[[Part], Tensor]) -> Tensor:
-        k = min(k, len(self.item_vectors))
-        blocked, parts = seen.blocked(len(self.item_vectors)), self.parts()
+        k = min(k, self.item_vectors.shape[0])
+        blocked, parts = seen.blocked(self.item_vectors.shape[0]), self.parts()
         if len(parts) == 1:
             return torch.from_numpy(_best_of(point, by(parts[0]), blocked, k)[0])
         values, found = [], []
@@ -200,16 +200,16 @@ class Tables:
         return seen.once("towards", lambda: self._towards_the_best(seen))  # type: ignore[no-any-return]
 
     def _towards_the_best(self, seen: Seen) -> Tensor:
-        person, blocked = self.person(seen), seen.blocked(len(self.item_vectors))
+        person, blocked = self.person(seen), seen.blocked(self.item_vectors.shape[0])
         parts = self.parts()
-        total = torch.zeros(len(person), self.width)
+        total = torch.zeros(person.shape[0], self.width)
         for part in parts:
             # One scale for all parts: expectations are at most a few points from the user's level.
             weights = torch.mm(person, part.relative).clamp_(max=4.0 * _SHARPNESS).exp_()
             places = blocked if len(parts) == 1 else _inside(blocked, part)
             weights.scatter_(1, torch.from_numpy(places), 0.0)
             total.addmm_(weights, part.vectors)
-        return functional.normalize(total, dim=-1)
+        return total.div_(torch.linalg.vector_norm(total, dim=1, keepdim=True).clamp_min_(1e-12))
 
     def state_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _NAMES}
