@@ -85,7 +85,7 @@ examples: twofold eval runs/pendulum/td3_seed0 --episodes=100
           twofold eval runs/partnered/iql_omg_seed0 --partners=sets/lbf --out=cross_play""",
     "play": """usage: twofold play RUN_OR_POLICY | --zoo=NAME [--out=FILE.mp4] [--human] [--seed=N] [--import=FILE.py]
 
-Write a video of one episode, or open a window with --human.
+Write a video of one episode (an mp4, or a small GIF if FILE ends so), or open a window with --human.
 example: twofold play runs/hopper/td3_seed0 --out=hopper.mp4""",
     "show": """usage: twofold show [RUN] [--config=NAME] [--env-config=NAME] [settings]
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from twofold.core.config import load
 from twofold.core.errors import UserError
@@ -14,6 +15,16 @@ from twofold.core.registry import worlds
 def test_a_video_of_odd_size_is_written(tmp_path: Path) -> None:
     frames = [np.full((33, 41, 3), i * 20, np.uint8) for i in range(5)]
     assert write_video(frames, tmp_path / "v.mp4", 10).stat().st_size > 500
+
+
+def test_a_gif_keeps_the_length_of_the_episode_in_fewer_pictures(tmp_path: Path) -> None:
+    ramp = np.tile(np.arange(60, dtype=np.uint8)[None, :, None] * 4, (40, 1, 3))
+    frames = [np.roll(ramp, i, axis=1) for i in range(50)]  # 1 s at 50 per second
+    path = write_video(frames, tmp_path / "v.gif", 50)
+    with Image.open(path) as gif:
+        assert gif.size == (360, 240)
+        assert 12 <= gif.n_frames <= 13
+        assert gif.info["duration"] == 80
 
 
 def test_the_shorter_episode_waits_on_its_last_frame() -> None:

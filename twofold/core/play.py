@@ -49,7 +49,9 @@ def play(
 
 
 def write_video(frames: list[Any], path: Path, fps: int) -> Path:
-    """An mp4 that every player opens."""
+    """An mp4 that every player opens, or a small GIF if the name ends so."""
+    if path.suffix.lower() == ".gif":
+        return _write_gif(frames, path, fps)
     import imageio_ffmpeg
 
     height, width = frames[0].shape[:2]
@@ -60,6 +62,22 @@ def write_video(frames: list[Any], path: Path, fps: int) -> Path:
     for frame in frames:
         writer.send(np.ascontiguousarray(frame[even]))
     writer.close()
+    return path
+
+
+def _write_gif(frames: list[Any], path: Path, fps: int, width: int = 360, colours: int = 48) -> Path:
+    """At most 12 pictures a second in few colours: small enough for a page."""
+    from PIL import Image
+
+    every = max(1, round(fps / 12))
+    pictures = [Image.fromarray(frame) for frame in frames[::every]]
+    size = (width, round(width * pictures[0].height / pictures[0].width))
+    pictures = [picture.resize(size, Image.Resampling.BILINEAR) for picture in pictures]
+    palette = pictures[len(pictures) // 2].quantize(colours)
+    first, *rest = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
+    first.save(
+        path, save_all=True, append_images=rest, duration=round(1000 * every / fps), loop=0, optimize=True
+    )
     return path
 
 
