@@ -50,6 +50,7 @@ def main() -> None:
     typed.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
     typed.add_argument("--runs", default="runs/recsys", help="where run directories are kept")
     typed.add_argument("--out", type=Path, required=True)
+    typed.add_argument("--note", default="", help="a sentence for the page")
     typed.add_argument("settings", nargs="*")
     options = typed.parse_args()
     torch.set_num_threads(1)
@@ -57,7 +58,9 @@ def main() -> None:
     folders = trained(options, settings)
     scores = tested(folders)
     standings = table(load(options.config, options.env_config, **settings).config.env_args, folders, 3)
-    command = f"recsys.py --env-config={options.env_config} {' '.join(options.settings)}"
+    seeds = " ".join(map(str, options.seeds))
+    command = f"python benchmarks/recsys.py --env-config={options.env_config} --seeds {seeds}"
+    command = " ".join([command, *options.settings])
     record = {
         "provenance": provenance(command),
         "settings": settings,
@@ -66,7 +69,9 @@ def main() -> None:
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.with_suffix(".json").write_text(json.dumps(record, indent=1))
-    options.out.with_suffix(".md").write_text(f"`{command}`\n\n{text(standings, COLUMNS)}\n")
+    options.out.with_suffix(".md").write_text(
+        f"`{command}`\n\n{options.note}\n\n{text(standings, COLUMNS)}\n"
+    )
     draw(standings, options.out.with_suffix(".png"))
     for mode, score in scores.items():
         print(f"{mode:<9} return {score['return']['mean']:.2f} ± {score['return']['half']:.2f}")
