@@ -35,6 +35,10 @@ DOMAIN_COMMANDS: dict[str, tuple[str, str]] = {
         "twofold.crystal.commands:relax_compare",
         "optimisers by force calls, with a page to look at",
     ),
+    "relax-export": (
+        "twofold.crystal.commands:relax_export",
+        "a run's policy for the relaxer       twofold relax-export RUN -o mine.safetensors",
+    ),
     "fit": (
         "twofold.recsys.commands:fit",
         "learn simulated users from ratings   twofold fit --env-config=coat",

@@ -8,7 +8,7 @@ from twofold.core.errors import ConfigError
 from twofold.core.experience import Transition
 from twofold.core.seeding import Generators
 from twofold.crystal.displacements import GraphConfig, GraphEnv
-from twofold.crystal.graphs import GraphNetConfig, GraphNetworks
+from twofold.crystal.graphs import GraphNetConfig, GraphNetworks, paired
 from twofold.crystal.reference import CrystalTD3, CrystalTD3Config
 
 CFG = GraphConfig(
@@ -55,6 +55,26 @@ def test_padding_changes_nothing_and_is_not_moved(env, kind):
     dirty["force"][:, 2] = 7.0
     again = nets(env, kind).actor()(tensors(dirty)).reshape(4, 3, 3)
     assert torch.allclose(action, again, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["equivariant", "cgcnn"])
+def test_absent_neighbours_say_nothing(env, kind):
+    obs = seen(env)
+    wide = dict(obs)
+    wide["neighbour"] = np.concatenate([obs["neighbour"], np.full((4, 3, 5), -1)], axis=2)
+    wide["vector"] = np.concatenate([obs["vector"], np.zeros((4, 3, 5, 3), np.float32)], axis=2)
+    actor = nets(env, kind).actor()
+    assert torch.allclose(actor(tensors(obs)), actor(tensors(wide)), atol=1e-6)
+
+
+def test_the_images_of_a_neighbour_are_added_up(env):
+    obs = tensors(seen(env, 1))
+    sums = paired(obs, 4, 5.0)
+    assert sums.shape == (1, 3, 3, 4, 5)
+    assert sums[0, 0, :, 0, 4].tolist() == [0, 8, 0], (
+        "the eight nearest of an atom in B2 are of the other kind"
+    )
+    assert torch.allclose(sums[0, :, :, 0, 4].sum(), torch.tensor(16.0))
 
 
 def test_the_equivariant_actor_turns_and_its_critic_does_not(env):

@@ -35,6 +35,11 @@ COMPARE_HELP = """examples:
   twofold relax-compare in.cif --calculator=chgnet --methods=td3,bfgs,fire --rattle=0.05
 
 Writes OUT/table.md, runs.json, forces.png and page.html (trajectories to turn and play, in one file)."""
+EXPORT_HELP = """examples:
+  twofold relax-export runs/RUN -o mine.safetensors      then TD3Relaxer(atoms, policy="mine.safetensors")
+  twofold relax-export runs/RUN --ship                   replaces the policy inside the package
+
+Beside the weights a .json tells the command, seed, versions, data and validation scores of the run."""
 
 
 def _arguments(name: str, epilog: str) -> argparse.ArgumentParser:
@@ -233,3 +238,32 @@ def _plain(outcome: Outcome) -> dict[str, Any]:
         "forces",
     )
     return {name: getattr(outcome, name) for name in names}
+
+
+# ---- relax-export --------------------------------------------------------------------------------------------------
+
+
+def relax_export(argv: list[str]) -> int:
+    """`twofold relax-export`: a run's best policy as the weights that TD3Relaxer reads."""
+    from .policy import DEFAULT, WEIGHTS
+    from .shipping import ship
+
+    parser = argparse.ArgumentParser(
+        prog="twofold relax-export",
+        description="Write the best policy of a run in crystal/spring as weights for TD3Relaxer(policy=FILE).",
+        epilog=EXPORT_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("run", type=Path, help="run directory")
+    parser.add_argument("-o", "--out", type=Path, help="weights file (default: RUN/relaxer.safetensors)")
+    parser.add_argument("--ship", action="store_true", help="into the package: the new default of TD3Relaxer")
+    typed = parser.parse_args(argv)
+    if typed.ship and typed.out:
+        raise UserError("relax-export takes --out or --ship, not both")
+    default = WEIGHTS / f"{DEFAULT}.safetensors" if typed.ship else typed.run / "relaxer.safetensors"
+    path = typed.out or default
+    account = ship(typed.run, path)
+    print(f"policy     {account['best']}")
+    for place in (path, path.with_suffix(".json")):
+        print(f"wrote      {place}")
+    return 0

@@ -21,6 +21,7 @@ from .bonds import neighbours
 from .library import StructureSet, make_sets
 from .rewards import RewardName, reward
 from .structures import moved_apart, nearest_pair
+from .weighted import WeightedRows
 from .world import COPPER, Relaxation
 
 GASES = (0, 2, 10, 18, 36, 54, 86, 118)  # atomic numbers that close a period
@@ -47,6 +48,7 @@ class GraphConfig:
     n_gr: int = field(
         default=100, metadata={"aliases": ("N_gr",)}
     )  # stagnant steps before one greedy one; 0: never
+    with_weights: bool = False  # train most on the structures whose last episode ended with the largest force
     d_r_max: float = 0.015  # A, stagnant: moves are smaller than this on average of 10 ...
     f_max: float = 0.1  # eV/A, ... while the largest force is above this
 
@@ -117,7 +119,7 @@ class GraphEnv(gym.Env[dict[str, Array], Array]):
         self, *, seed: int | None = None, options: Any = None
     ) -> tuple[dict[str, Array], dict[str, Any]]:
         super().reset(seed=seed)
-        self.now = Relaxation(self.sets, self.cfg.eps, seed)
+        self.now = Relaxation(self.sets, self.cfg.eps, seed, (options or {}).get("which"))
         if len(self.now.atoms) > self.cfg.max_atoms:
             raise ConfigError(f"a structure has {len(self.now.atoms)} atoms: raise env_args.max_atoms")
         self._rng = np.random.default_rng(None if seed is None else [seed, 1])
@@ -195,4 +197,8 @@ class GraphEnv(gym.Env[dict[str, Array], Array]):
 @worlds.register("crystal/displacements", config=GraphConfig)
 def displacement_world(cfg: GraphConfig, *, rows: int, purpose: str, where: Where | None = None) -> Any:
     """Relax crystals by moving every atom: the published environment, observations as padded graphs."""
+    if cfg.with_weights and purpose == "train":
+        if where is not None and where.workers:
+            raise ConfigError("env_args.with_weights needs all rows in one process: set trainer.workers=0")
+        return WeightedRows(partial(GraphEnv, cfg, purpose), rows)
     return make_rows(partial(GraphEnv, cfg, purpose), rows, where=where)

@@ -58,8 +58,26 @@ def log_norm(vectors: Tensor) -> Tensor:
     return torch.log10((vectors * vectors).sum(dim=-1).clamp(min=1e-8)) / 2
 
 
+def paired(obs: dict[str, Tensor], basis: int, r_max: float) -> Tensor:
+    """What all edges between two atoms say together [B, A, A, 4, basis + 1].
+
+    Filters are linear in the radial functions, so the many images of a neighbour can be added up before any layer:
+    the sums of (1, direction) times (radial functions, 1). Small cells have far fewer pairs than edges.
+    """
+    index, edge = obs["neighbour"], obs["vector"]
+    distance = torch.sqrt((edge * edge).sum(dim=-1).clamp(min=1e-6))
+    one = torch.ones_like(distance)[..., None]
+    turning = torch.cat([one, edge / distance[..., None]], dim=-1)
+    waves = torch.cat([radial(distance, basis, r_max), one], dim=-1)
+    atoms = torch.arange(index.shape[1], device=index.device)
+    source = (index[..., None] == atoms).to(edge.dtype)  # [B, A, K, A]; an absent neighbour (-1) is nobody's
+    spread = (turning[..., None] * waves[..., None, :]).flatten(-2)  # [B, A, K, 4 (basis + 1)]
+    summed = source.transpose(-1, -2) @ spread
+    return summed.unflatten(-1, (4, basis + 1))
+
+
 class Equivariant(nn.Module):
-    """Scalars and vectors per atom exchanged along edges; vectors out turn with the crystal."""
+    """Scalars and vectors per atom exchanged between pairs of atoms; vectors out turn with the crystal."""
 
     def __init__(self, cfg: GraphNetConfig, vectors: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -67,38 +85,44 @@ class Equivariant(nn.Module):
         self.embed = Linear(12 + vectors, width, generator)
         self.lift = Linear(vectors, width, generator, bias=False)
         self.messages = nn.ModuleList(Linear(width, 3 * width, generator) for _ in range(cfg.layers))
-        self.filters = nn.ModuleList(Linear(cfg.basis, 3 * width, generator) for _ in range(cfg.layers))
+        self.filters = nn.ModuleList(
+            Linear(cfg.basis + 1, 3 * width, generator, bias=False) for _ in range(cfg.layers)
+        )
         self.mixes = nn.ModuleList(Linear(width, 2 * width, generator, bias=False) for _ in range(cfg.layers))
         self.updates = nn.ModuleList(Linear(2 * width, 3 * width, generator) for _ in range(cfg.layers))
 
     def forward(self, obs: dict[str, Tensor], vectors: Tensor) -> tuple[Tensor, Tensor]:
         """Scalars [B, A, C] and vectors [B, A, 3, C] from input vectors [B, A, 3, V]."""
         mask = obs["mask"][..., None]
-        index, edge = obs["neighbour"], obs["vector"]
-        distance = torch.sqrt((edge * edge).sum(dim=-1).clamp(min=1e-6))
-        direction = edge / distance[..., None]
-        waves = radial(distance, self.cfg.basis, self.cfg.r_max) * (index >= 0)[..., None]
-        scalar = functional.silu(
-            self.embed(torch.cat([obs["element"], log_norm(vectors.transpose(-1, -2))], -1))
-        )
+        pairs = paired(obs, self.cfg.basis, self.cfg.r_max)
+        sizes = log_norm(vectors.transpose(-1, -2))
+        scalar = functional.silu(self.embed(torch.cat([obs["element"], sizes], -1)))
         vector = self.lift(vectors)
-        for message, filtered, mix, update in zip(
-            self.messages, self.filters, self.mixes, self.updates, strict=True
-        ):
-            heard = picked(message(scalar), index) * filtered(waves)
-            own, along, carried = heard.chunk(3, dim=-1)  # [B, A, K, C] each
-            scalar = scalar + own.sum(dim=2) / 10
-            turned = along[:, :, :, None, :] * direction[..., None] + carried[:, :, :, None, :] * picked(
-                vector, index
-            )
-            vector = vector + turned.sum(dim=2) / 10
-            left, right = mix(vector).chunk(2, dim=-1)
-            inner = (left * right).sum(dim=2)
-            size = torch.sqrt((right * right).sum(dim=2) + 1e-6)
-            gate, bend, shift = update(torch.cat([scalar, torch.log1p(size)], dim=-1)).chunk(3, dim=-1)
-            vector = vector + torch.tanh(gate)[:, :, None, :] * left
-            scalar = scalar + functional.silu(shift) + torch.tanh(bend) * inner / (1 + inner.abs())
+        for layer in range(self.cfg.layers):
+            scalar, vector = self._heard(layer, pairs, scalar, vector)
+            scalar, vector = self._updated(layer, scalar, vector)
         return scalar * mask, vector * mask[..., None]
+
+    def _heard(self, layer: int, pairs: Tensor, scalar: Tensor, vector: Tensor) -> tuple[Tensor, Tensor]:
+        """Messages of all neighbours: scalars, scalars that point along the bond, and vectors carried over."""
+        own, along, carried = self.messages[layer](scalar).chunk(3, dim=-1)  # [B, A, C] of the sender
+        filters: Tensor = self.filters[layer].weight  # type: ignore[assignment]
+        to_own, to_along, to_carried = filters.chunk(3)
+        scalar = scalar + ((pairs[..., 0, :] @ to_own.T) * own[:, None]).sum(dim=2) / 10
+        pointing = ((pairs[..., 1:, :] @ to_along.T) * along[:, None, :, None]).sum(dim=2)
+        brought = (pairs[..., 0, :] @ to_carried.T) * carried[:, None]  # [B, A, A, C]
+        kept = (brought[..., None, :] * vector[:, None]).sum(dim=2)
+        return scalar, vector + (pointing + kept) / 10
+
+    def _updated(self, layer: int, scalar: Tensor, vector: Tensor) -> tuple[Tensor, Tensor]:
+        """Each atom's own nonlinearity: vectors gated by scalars, scalars moved by inner products."""
+        left, right = self.mixes[layer](vector).chunk(2, dim=-1)
+        inner = (left * right).sum(dim=2)
+        size = torch.sqrt((right * right).sum(dim=2) + 1e-6)
+        seen = torch.cat([scalar, torch.log1p(size)], dim=-1)
+        gate, bend, shift = self.updates[layer](seen).chunk(3, dim=-1)
+        scalar = scalar + functional.silu(shift) + torch.tanh(bend) * inner / (1 + inner.abs())
+        return scalar, vector + torch.tanh(gate)[:, :, None, :] * left
 
 
 class Convolution(nn.Module):

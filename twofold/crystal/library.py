@@ -48,10 +48,12 @@ class StructureSet:
         return _relaxed(tuple(os.path.expandvars(s) for s in self.structures), self.calculator, self.relax_cell,
                         fmax, self.pick)  # fmt: skip
 
-    def draw(self, fmax: float, rng: np.random.Generator) -> tuple[Atoms, Calculator]:
-        """A disturbed structure and a fresh calculator for it."""
+    def draw(
+        self, fmax: float, rng: np.random.Generator, index: int | None = None
+    ) -> tuple[Atoms, Calculator]:
+        """A disturbed structure (a random one, or the one of this index) and a fresh calculator for it."""
         minima = self.minima(fmax)
-        start = minima[int(rng.integers(len(minima)))]
+        start = minima[int(rng.integers(len(minima))) if index is None else index]
         distortion = Distortion(
             trans_coef=self.trans_coef,
             rattle=float(rng.uniform(*self.rattle)),

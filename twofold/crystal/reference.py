@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from ..core.errors import ConfigError
 from ..core.experience import Array, Obs
@@ -21,6 +22,8 @@ class CrystalTD3Config(TD3Config):
     noise: tuple[
         float, ...
     ] = ()  # exploration from noise[0] to noise[1], linearly over expl_noise_over steps
+    # action: noise on the displacements; state: the actor sees turned and scaled forces, so its symmetry is kept
+    expl_mode: Literal["action", "state"] = "action"
     noise_level: float = 1.0  # of one greedy exploration, in units of the largest move
 
     def __post_init__(self) -> None:
@@ -59,25 +62,45 @@ class CrystalTD3(TD3):
             action_space=action_space,
             rngs=rngs,
         )
-        self.noise_level = cfg.noise_level
+        self.noise_level, self.expl_mode = cfg.noise_level, cfg.expl_mode
 
     def policy(self, *, explore: bool, rows: int, rng: np.random.Generator) -> TD3Policy:
         return CrystalPolicy(self, explore=explore, rows=rows, rng=rng)
 
 
+def disturbed(force: Array, noise: float, clip: float, rng: np.random.Generator) -> Array:
+    """Forces [N, A, 3], each crystal's turned by one small random angle and each atom's scaled by a random factor."""
+    rows, atoms = force.shape[:2]
+    axis = rng.standard_normal((rows, 3))
+    axis /= np.linalg.norm(axis, axis=1, keepdims=True)
+    angle = (0.5 * noise * rng.uniform(-np.pi, np.pi, (rows, 1))).clip(-clip, clip)
+    factor = 1 + rng.uniform(-noise, noise, (rows, atoms, 1)).clip(-clip, clip)
+    turns = Rotation.from_rotvec(angle * axis).as_matrix()  # [N, 3, 3]
+    turned: Array = (np.einsum("nij,naj->nai", turns, force) * factor).astype(force.dtype)
+    return turned
+
+
 class CrystalPolicy(TD3Policy):
     """The actor with noise; the demonstration where one is offered; strong noise where the crystal is stuck."""
 
+    learner: CrystalTD3
+
     def act(self, obs: Obs) -> Array:
-        action = super().act(obs)
         if not self.explore:
-            return action
+            return super().act(obs)
+        action = self._by_state(obs) if self.learner.expl_mode == "state" else super().act(obs)
         stuck = obs["stuck"][:, 0] > 0
         if stuck.any():
             noise = self.rng.standard_normal(action.shape, dtype=np.float32)
-            level = np.float32(self.learner.noise_level)  # type: ignore[attr-defined]
-            action[stuck] = (action + level * noise).clip(-1, 1)[stuck]
+            action[stuck] = (action + np.float32(self.learner.noise_level) * noise).clip(-1, 1)[stuck]
         return self._shown(obs, action)
+
+    def _by_state(self, obs: Obs) -> Array:
+        """The actor's answer to disturbed forces: exploration that turns with the crystal."""
+        noise = float(self.sigma(self.steps))
+        self.steps += self.rows
+        seen = disturbed(obs["force"], noise, self.learner.cfg.noise_clip, self.rng)
+        return self._act(self._seen({**obs, "force": seen}))
 
     def random(self, obs: Obs) -> Array:
         return self._shown(obs, super().random(obs))

@@ -51,15 +51,20 @@ class RelaxConfig:
 
 
 class Relaxation:
-    """One structure being relaxed: atoms, counted calculator, last forces."""
+    """One structure being relaxed: atoms, counted calculator, last forces.
 
-    def __init__(self, sets: list[StructureSet], eps: float, seed: int | None) -> None:
+    The structure is drawn by the sets' weights, or is the one named by `which`: (set, index in it).
+    """
+
+    def __init__(
+        self, sets: list[StructureSet], eps: float, seed: int | None, which: tuple[int, int] | None = None
+    ) -> None:
         rng = np.random.default_rng(seed)
         weights = np.array([s.weight for s in sets])
         self.atoms: Atoms = Atoms()
         for _ in range(100):  # a start that is already at rest has nothing to teach
-            chosen = sets[int(rng.choice(len(sets), p=weights / weights.sum()))]
-            self.atoms, calculator = chosen.draw(eps, rng)
+            chosen = which[0] if which else int(rng.choice(len(sets), p=weights / weights.sum()))
+            self.atoms, calculator = sets[chosen].draw(eps, rng, which[1] if which else None)
             self.calculator = Counted(calculator)
             self.evaluate()
             if self.force > eps:
