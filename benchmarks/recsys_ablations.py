@@ -86,7 +86,12 @@ def write(found: dict[str, Any], seeds: list[int]) -> None:
         "# What brings how much on Coat (FB, all 290 true users; `quit: true`, a leak, as in the reference)",
         "",
     ]
-    lines += [f"`{command}`", "", f"One part of `td3_rec` taken away, 64,000 steps, {len(seeds)} seed(s):", ""]
+    lines += [
+        f"`{command}`",
+        "",
+        f"One part of `td3_rec` taken away, 64,000 steps, {len(seeds)} seed(s):",
+        "",
+    ]
     lines += ["| | return | length | each seed |", "|---|---|---|---|"]
     for name, row in found["without"].items():
         each = ", ".join(f"{seed['return']:.1f}" for seed in row["seeds"])

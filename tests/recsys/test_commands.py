@@ -68,6 +68,16 @@ def test_a_user_never_seen_is_served(run):
     assert len(policy.recommend(user="nobody", history=["1"], k=3)) == 3
 
 
+def test_a_rating_outside_the_scale_is_refused(run):
+    with pytest.raises(UserError, match=r"item '3': the rating 9 is not in 1\.\.5"):
+        load_recommender(run).recommend(history=[("3", 9)])
+
+
+def test_an_item_is_recommended_once(run):
+    items = [entry.item for entry in load_recommender(run).recommend(k=12)]
+    assert len(set(items)) == len(items) == 12
+
+
 def test_a_history_longer_than_an_episode_is_cut_to_its_newest_part(run):
     policy = load_recommender(run)
     assert len(policy.recommend(history=[str(n) for n in range(16)], k=2)) == 2

@@ -165,10 +165,15 @@ class Chooser:
 
     def _ranked(self, obs: Observation, point: Tensor, critic: Any) -> tuple[Tensor, Tensor]:
         seen = self.tables.seen(obs)
-        items = self.tables.top(seen, point, self.cfg.rerank)
-        if self.cfg.shortlist:
-            items = torch.cat([items, self.tables.favourites(seen, self.cfg.shortlist)], dim=1)
+        items = self.candidates(seen, point, self.cfg.rerank)
         return items, critic.of_items(seen, items)
+
+    def candidates(self, seen: Seen, point: Tensor, nearest: int) -> Tensor:
+        """The nearest items to the point, and the shortlist: [B, k], some of them twice."""
+        items = self.tables.top(seen, point, nearest)
+        if not self.cfg.shortlist or self.cfg.rerank == 1:
+            return items
+        return torch.cat([items, self.tables.favourites(seen, self.cfg.shortlist)], dim=1)
 
     def explore(self, obs: dict[str, Array], action: Array, rng: np.random.Generator) -> Array:
         """Now and then, and for each row by itself, a random item."""

@@ -79,9 +79,10 @@ class Recommender:
         return np.asarray(world.step(policy.act(obs))[4]["item"])
 
     def _candidates(self, obs: Any, point: Any, count: int) -> Any:
-        """At least `count` items near the actor's point: as many as the policy re-ranks, or more."""
-        rerank = self.learner.chooser.cfg.rerank
-        return self.learner.chooser.tables.nearest(Seen(obs), point, max(count, rerank))[1]
+        """At least `count` items, each once: those that the policy re-ranks, and more around the actor's point."""
+        chooser = self.learner.chooser
+        items = chooser.candidates(Seen(obs), point, max(count, chooser.cfg.rerank))[0]
+        return torch.tensor([list(dict.fromkeys(items.tolist()))])
 
     def _user(self, user: Any) -> int:
         names = self.data.train.user_names
@@ -105,8 +106,16 @@ class Recommender:
             item = self._item(name)
             expected = float(self.catalogue.expected(np.array(user), np.array(item)))
             items.append(item)
-            ratings.append(expected if rating is None else float(rating))
+            ratings.append(expected if rating is None else self._rating(name, rating))
         return items, ratings
+
+    def _rating(self, name: Any, rating: Any) -> float:
+        low, high = self.data.low, self.data.high
+        if not low <= float(rating) <= high:
+            raise UserError(
+                f"item '{name}': the rating {rating} is not in {low:g}..{high:g}, the scale of the data"
+            )
+        return float(rating)
 
     def _obs(
         self, user: int, items: list[int], ratings: list[float], block: int | None
