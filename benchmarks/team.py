@@ -99,7 +99,7 @@ def train(case: Case, seed: int, runs: Path, steps: str | None) -> dict[str, Any
     test = json.loads((folder / "test.json").read_text())[case.world][case.metric]
     score = ours[-1][case.metric]["mean"] if case.last else test["mean"]
     curve = [(e["step"], e[case.metric]["mean"]) for e in ours]
-    shown = ["twofold", *command[3:]]
+    shown = ["twofold", *(word for word in command[3:] if not word.startswith("--run="))]
     return {
         "seed": seed,
         "score": score,
