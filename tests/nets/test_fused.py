@@ -94,9 +94,11 @@ def relative_difference(ours, theirs):
     return ((ours - theirs).abs().max() / theirs.abs().max()).item()
 
 
+@pytest.mark.parametrize("layer_norm", [False, True])
 @pytest.mark.parametrize("activation", ["relu", "tanh", "elu", "gelu", "silu"])
-def test_a_hundred_updates_equal_those_of_autograd(activation):
-    ours, theirs = Networks(activation=activation), Networks(activation=activation)
+def test_a_hundred_updates_equal_those_of_autograd(activation, layer_norm):
+    made = {"activation": activation, "layer_norm": layer_norm}
+    ours, theirs = Networks(**made), Networks(**made)
     engine = ours.engine(32)
     for update in range(100):
         batch = Batch(32, seed=update)
@@ -108,15 +110,15 @@ def test_a_hundred_updates_equal_those_of_autograd(activation):
         finish(theirs, lambda: delayed and autograd_actor(theirs, batch) is not None)  # noqa: B023
     for mine, reference in zip(ours.tensors(), theirs.tensors(), strict=True):
         assert relative_difference(mine, reference) < 1e-5
-    assert relative_difference(Networks(activation=activation).actor.values, theirs.actor.values) > 1e-3
+    assert relative_difference(Networks(**made).actor.values, theirs.actor.values) > 1e-3
 
 
 @pytest.mark.parametrize(
-    ("hidden", "huber", "weighted"),
-    list(itertools.product([(8,), (), (7, 33, 16)], [None, 0.5], [False, True])),
+    ("hidden", "huber", "weighted", "layer_norm"),
+    list(itertools.product([(8,), (), (7, 33, 16)], [None, 0.5], [False, True], [False, True])),
 )
-def test_gradients_and_losses_equal_those_of_autograd(hidden, huber, weighted):
-    networks, batch = Networks(hidden), Batch(19, seed=1)
+def test_gradients_and_losses_equal_those_of_autograd(hidden, huber, weighted, layer_norm):
+    networks, batch = Networks(hidden, layer_norm=layer_norm), Batch(19, seed=1)
     weights = batch.weights if weighted else None
     engine = networks.engine(19)
     target = engine.target(batch.next_obs, batch.reward, batch.discount, batch.terminated, batch.noise)
@@ -228,7 +230,7 @@ def test_only_plain_networks_are_supported():
     assert supports(actor, critic)
     assert not supports(MLP(OBS, [8], ACTION, generator=generator), critic)
     assert not supports(MLP(OBS, [8], ACTION, output="tanh", layer_norm=True, generator=generator), critic)
-    assert not supports(actor, Twin(OBS, ACTION, [8], layer_norm=True, generator=generator))
+    assert supports(actor, Twin(OBS, ACTION, [8], layer_norm=True, generator=generator))
     assert not supports(actor, Twin(OBS, ACTION, [8], outputs=3, generator=generator))
     assert not supports(actor, Twin(OBS + 1, ACTION, [8], generator=generator))
     assert not supports(torch.nn.Linear(OBS, ACTION), critic)
@@ -236,4 +238,4 @@ def test_only_plain_networks_are_supported():
 
 def test_an_unsupported_pair_is_refused():
     with pytest.raises(ValueError, match="use autograd"):
-        Networks(layer_norm=True).engine(8)
+        Networks(outputs=3).engine(8)

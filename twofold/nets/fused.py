@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import cast
 
 import torch
@@ -15,13 +14,12 @@ from twofold.nets.twin import Twin
 
 
 def supports(actor: nn.Module, critic: nn.Module) -> bool:
-    """Whether `FusedTD3` can train this pair: an MLP with tanh output and a Twin, both without layer norm."""
+    """Whether `FusedTD3` can train this pair: an MLP with tanh output and a Twin."""
     return (
         type(actor) is MLP
         and type(critic) is Twin
         and actor.output == "tanh"
         and actor.norms is None
-        and critic.norms is None
         and critic.outputs == 1
         and (actor.inputs, actor.outputs) == (critic.inputs_obs, critic.inputs_action)
         and all(p.device.type == "cpu" for p in [*actor.parameters(), *critic.parameters()])
@@ -35,11 +33,11 @@ class FusedTD3:
         self, actor: Flat, critic: Flat, target_actor: Flat, target_critic: Flat, batch_size: int
     ) -> None:
         if not supports(actor.module, critic.module):
-            raise ValueError("the fused engine needs a tanh MLP and a Twin without layer norm; use autograd")
+            raise ValueError("the fused engine needs a tanh MLP without layer norm and a Twin; use autograd")
         self.actor, self.critic = actor, critic
         self._actor, self._target_actor = (Weights(list(f.split(f.values))) for f in (actor, target_actor))
         self._critics, self._target_critics = (
-            [Weights(matrices) for matrices in _of_each_critic(f, f.values)] for f in (critic, target_critic)
+            [Weights(*parts) for parts in _of_each_critic(f, f.values)] for f in (critic, target_critic)
         )
         self._actor_grads = list(actor.split(actor.grads))
         self._critic_grads = _of_each_critic(critic, critic.grads)
@@ -106,7 +104,7 @@ class FusedTD3:
         for k, critic in enumerate(self._critics):
             self._critic_stack.forward(critic, self._value_columns[k])
             self._differentiate(k, target, huber, weights)
-            self._critic_stack.backward(critic, self._slope_columns[k], self._critic_grads[k])
+            self._critic_stack.backward(critic, self._slope_columns[k], *self._critic_grads[k])
         if huber is None:
             return torch.dot(self._slopes.view(-1), self._errors.view(-1)) / 2
         inside = self._errors.clamp(-huber, huber)
@@ -147,7 +145,13 @@ class FusedTD3:
         return self._errors
 
 
-def _of_each_critic(critic: Flat, flat: Tensor) -> list[Sequence[Tensor]]:
-    """The matrices of the first and of the second critic, as views of a tensor laid out like the critic."""
+def _of_each_critic(critic: Flat, flat: Tensor) -> list[tuple[list[Tensor], list[tuple[Tensor, Tensor]]]]:
+    """Matrices and norms of the first and of the second critic, as views of a tensor laid out like the critic."""
     both = list(critic.split(flat))
-    return [[matrix[k] for matrix in both] for k in range(2)]
+    layers = len(cast(Twin, critic.module).layers)
+    norms = [tensor.flatten(1) for tensor in both[layers:]]  # scale, shift, scale, shift, ...
+    pairs = list(zip(norms[::2], norms[1::2], strict=True))
+    return [
+        ([matrix[k] for matrix in both[:layers]], [(scale[k], shift[k]) for scale, shift in pairs])
+        for k in range(2)
+    ]

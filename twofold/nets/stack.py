@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 _aten = torch.ops.aten
+NORM_EPS = 1e-5  # of layer norm, as in torch
 _ALIGN = 16  # rows start at multiples of 64 bytes, which the matrix products like best
 
 
@@ -57,10 +59,13 @@ def block(rows: int, width: int, like: Tensor) -> Tensor:
 
 
 class Weights:
-    """The matrices [inputs + 1, outputs] of one network, and the views of them that products need."""
+    """The matrices [inputs + 1, outputs] of one network, and the views of them that products need.
 
-    def __init__(self, matrices: Sequence[Tensor]) -> None:
-        self.matrices = list(matrices)
+    With layer norm, `norms` holds a (scale [width], shift [width]) for each hidden layer.
+    """
+
+    def __init__(self, matrices: Sequence[Tensor], norms: Sequence[tuple[Tensor, Tensor]] = ()) -> None:
+        self.matrices, self.norms = list(matrices), list(norms)
         self.sizes = [matrix.shape[0] - 1 for matrix in matrices] + [matrices[-1].shape[1]]
         self.transposed = [matrix[:-1].t() for matrix in matrices]
 
@@ -80,24 +85,47 @@ class Stack:
         self.before = fresh if self.activation.keeps_input else self.outputs
         self._scratch = [scratch[: rows * width].view(rows, width) for width in hidden]
         self._transposed = [x.t() for x in self.inputs]
+        # With layer norm only: what was normalised, its mean and one over its deviation.
+        self._normalised = [inputs.new_empty(rows, width) for width in hidden]
+        self._moments = [(inputs, inputs)] * len(hidden)
 
     def forward(self, weights: Weights, out: Tensor) -> None:
         """Fill `out` with the last layer's output."""
         matrices = weights.matrices
+        if weights.norms:
+            self._forward_normalised(weights)
+            torch.mm(self.inputs[-1], matrices[-1], out=out)
+            return
         for x, matrix, before, y in zip(self.inputs, matrices, self.before, self.outputs, strict=False):
             torch.mm(x, matrix, out=before)
             self.activation.forward(before, y)
         torch.mm(self.inputs[-1], matrices[-1], out=out)
 
-    def backward(self, weights: Weights, slope: Tensor, grads: Sequence[Tensor]) -> Tensor:
+    def _forward_normalised(self, weights: Weights) -> None:
+        """The hidden layers: product, layer norm, activation."""
+        for layer, (x, (scale, shift)) in enumerate(zip(self.inputs, weights.norms, strict=False)):
+            raw, before = self._normalised[layer], self.before[layer]
+            torch.mm(x, weights.matrices[layer], out=raw)
+            normal, *moments = torch.native_layer_norm(raw, scale.shape, scale, shift, NORM_EPS)
+            self._moments[layer] = (moments[0], moments[1])
+            before.copy_(normal)
+            self.activation.forward(before, self.outputs[layer])
+
+    def backward(
+        self,
+        weights: Weights,
+        slope: Tensor,
+        grads: Sequence[Tensor],
+        norm_grads: Sequence[tuple[Tensor, Tensor]] = (),
+    ) -> Tensor:
         """Fill `grads`, shaped like the matrices, from the slope [rows, outputs] of the last forward pass.
 
-        What is returned is the slope of the first layer's outputs before their activation.
+        What is returned is the slope of the first layer's outputs before their normalisation and activation.
         """
         for layer in reversed(range(len(grads))):
             torch.mm(self._transposed[layer], slope, out=grads[layer])
             if layer:
-                slope = self._through(layer, weights, slope)
+                slope = self._through(layer, weights, slope, norm_grads[layer - 1 :])
         return slope
 
     def backward_to_inputs(self, weights: Weights, slope: Tensor, columns: slice, out: Tensor) -> None:
@@ -109,11 +137,23 @@ class Stack:
             slope = self._through(layer, weights, slope)
         torch.mm(slope.expand(len(out), -1), weights.transposed[0][:, columns], out=out)
 
-    def _through(self, layer: int, weights: Weights, slope: Tensor) -> Tensor:
-        """Turn the outputs below `layer` into the gradient before their activation."""
+    def _through(
+        self, layer: int, weights: Weights, slope: Tensor, norm_grads: Sequence[tuple[Tensor, Tensor]] = ()
+    ) -> Tensor:
+        """The gradient before the activation (and before the layer norm, if any) of the outputs below `layer`."""
         gradient, outputs = self._scratch[layer - 1][: len(slope)], self.outputs[layer - 1]
         # A slope of one column makes an outer product, which is faster as an elementwise one.
         multiply = torch.mul if slope.shape[1] == 1 else torch.mm
         multiply(slope, weights.transposed[layer], out=gradient)
         self.activation.backward(gradient, self.before[layer - 1], outputs)
-        return outputs
+        if not weights.norms:
+            return outputs
+        (scale, shift), (mean, rstd) = weights.norms[layer - 1], self._moments[layer - 1]
+        wanted = [True, bool(norm_grads), bool(norm_grads)]
+        below, *of_norm = _aten.native_layer_norm_backward(
+            outputs, self._normalised[layer - 1], scale.shape, mean, rstd, scale, shift, wanted
+        )
+        if norm_grads:
+            for grad, found in zip(norm_grads[0], of_norm, strict=True):
+                grad.copy_(found)
+        return cast(Tensor, below)
