@@ -52,7 +52,10 @@ DOMAIN_COMMANDS: dict[str, tuple[str, str]] = {
         "recommenders beside all baselines    twofold standings --runs RUN ...",
     ),
     "ope": ("twofold.recsys.commands:ope", "off-policy value of a recommender    twofold ope --run RUN"),
-    "partners": ("twofold.team.commands:partners", "make, split, show  populations of fixed partners"),
+    "partners": (
+        "twofold.team.commands:partners",
+        "make, gather, split, show  populations of fixed partners",
+    ),
 }
 
 HELP = {

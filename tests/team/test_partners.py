@@ -7,10 +7,17 @@ import pytest
 
 from twofold import api
 from twofold.core import tree
-from twofold.core.errors import CheckpointError, ConfigError
+from twofold.core.errors import CheckpointError, ConfigError, UserError
 from twofold.core.world import check_world
 from twofold.team import commands
-from twofold.team.partners import cross_play, kind_of, make_population, meet, split_partners
+from twofold.team.partners import (
+    cross_play,
+    gather_population,
+    kind_of,
+    make_population,
+    meet,
+    split_partners,
+)
 from twofold.team.pymarl import translate
 from twofold.team.seating import Group, Seating, parse_team, read_partners
 from twofold.team.worlds.partnered import Partnered, PartneredConfig
@@ -42,6 +49,24 @@ def partnered(partner_set, rows=3, purpose="train", **settings):
 def test_a_population_holds_algorithms_times_seeds_times_checkpoints(partner_set):
     assert [p.name for p in partner_set.partners][:4] == ["iql_s0_c1", "iql_s0_c2", "iql_s1_c1", "iql_s1_c2"]
     assert len(partner_set.partners) == 8 and len(partner_set.about["version"]) == 12
+
+
+def test_a_set_gathered_from_runs_holds_their_best_policies(tmp_path):
+    runs = [tmp_path / "first", tmp_path / "second", tmp_path / "other"]
+    for run, config, settings in zip(
+        runs, ("iql", "vdn", "vdn"), ({}, {}, {"env_args.time_limit": 9}), strict=True
+    ):
+        api.train(config, "lbf", run=run, **(TINY | settings | {"seed": 3}))
+    with pytest.raises(UserError, match="another world"):
+        gather_population(tmp_path / "mine", runs)
+    assert not (tmp_path / "mine").exists()
+
+    made = gather_population(tmp_path / "mine", runs[:2])
+    assert [(p.name, p.algorithm) for p in made.partners] == [("iql_s3_c1", "iql"), ("vdn_s3_c1", "vdn")]
+    assert made.partners[0].file.read_bytes() == (runs[0] / "best.safetensors").read_bytes()
+    assert made.about["world"] == "team/lbf" and made.about["world_args"]["time_limit"] == 8
+    with pytest.raises(UserError, match="already"):
+        gather_population(tmp_path / "mine", runs[:2])
 
 
 def test_the_split_tells_homologues_from_others(partner_set):

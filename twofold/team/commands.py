@@ -10,17 +10,18 @@ from typing import Any
 from twofold.core.config import layers_for, parse_value, resolve
 from twofold.core.errors import ConfigError, UserError
 
-from .seating import parse_team, read_partners
+from .seating import PartnerSet, parse_team, read_partners
 
 
 def partners(argv: list[str]) -> int:
-    """twofold partners make | split | show."""
+    """twofold partners make | gather | split | show."""
     parser = argparse.ArgumentParser(
         prog="twofold partners",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Populations of fixed partners: train and version them, declare who is met when.",
         epilog="""examples:
   twofold partners make sets/lbf --env-config=lbf --algs=iql,vdn,qmix --seeds=0,1,2 --checkpoints=2 steps=300_000
+  twofold partners gather sets/mine runs/lbf/iql_seed0 runs/lbf/vdn_seed0
   twofold partners split sets/lbf --test-algs=qmix --test-seeds=2
   twofold partners show sets/lbf
   twofold train --config=iql_omg --env-config=partnered env_args.partners=sets/lbf
@@ -35,6 +36,9 @@ def partners(argv: list[str]) -> int:
     make.add_argument("--algs", default="iql,vdn,qmix")
     make.add_argument("--seeds", default="0,1,2")
     make.add_argument("--checkpoints", type=int, default=1)
+    gather = verbs.add_parser("gather", help="the best policies of finished runs as a set")
+    gather.add_argument("folder", type=Path)
+    gather.add_argument("runs", type=Path, nargs="+")
     split = verbs.add_parser("split", help="declare train and test partners")
     split.add_argument("folder", type=Path)
     split.add_argument("--test-algs", default="", help="algorithms met in tests only (non-homologue)")
@@ -45,7 +49,7 @@ def partners(argv: list[str]) -> int:
     if rest and (chosen.verb != "make" or any("=" not in word for word in rest)):
         parser.error(f"what is '{rest[0]}'? (settings of the trainings are written key=value)")
     chosen.settings = rest
-    return {"make": _make, "split": _split, "show": _show}[chosen.verb](chosen)
+    return {"make": _make, "gather": _gather, "split": _split, "show": _show}[chosen.verb](chosen)
 
 
 def _words(text: str) -> list[str]:
@@ -74,9 +78,17 @@ def _make(chosen: argparse.Namespace) -> int:
         settings={key.lstrip("-"): parse_value(value) for key, _, value in pairs},
         say=print,
     )
-    print(
-        f"{len(made.partners)} partners, version {made.about['version']}: {chosen.folder / 'partners.json'}"
-    )
+    return _say_made(made)
+
+
+def _gather(chosen: argparse.Namespace) -> int:
+    from .partners import gather_population
+
+    return _say_made(gather_population(chosen.folder, chosen.runs))
+
+
+def _say_made(made: PartnerSet) -> int:
+    print(f"{len(made.partners)} partners, version {made.about['version']}: {made.folder / 'partners.json'}")
     return 0
 
 

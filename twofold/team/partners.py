@@ -11,7 +11,7 @@ import numpy as np
 
 from twofold.core import files
 from twofold.core.config import flatten, layers_for, resolve
-from twofold.core.errors import ConfigError
+from twofold.core.errors import ConfigError, UserError
 from twofold.core.evaluate import half_interval
 from twofold.core.policy_file import LoadedPolicy, make_learner, policy_bytes
 from twofold.core.run import Run
@@ -99,6 +99,38 @@ def _train(run: Run, out: Path, before: Path) -> None:
         for made in (world, *tests.values()):
             made.close()
         run.close()
+
+
+def gather_population(folder: Path, runs: list[Path]) -> PartnerSet:
+    """A set of the best policies of finished runs, which must all be of one world."""
+    if (folder / "partners.json").exists():
+        raise UserError(f"{folder} is a partner set already: nothing was touched; give another folder")
+    partners: list[Partner] = []
+    about: dict[str, Any] = {}
+    for path in runs:
+        run = Run.open(path)
+        values, seed = run.resolved.values, run.resolved.config.seed
+        arguments = {k[len("env_args.") :]: v for k, v in values.items() if k.startswith("env_args.")}
+        world = {"world": run.resolved.config.env, "world_args": arguments}
+        if not (path / "best.safetensors").exists():
+            raise UserError(f"{path} has no best policy yet: train it first")
+        if about and about != world:
+            raise UserError(f"{path} was trained in another world than {runs[0]}: partners share one world")
+        about = world
+        algorithm = _algorithm_of(run)
+        same = sum(p.name.startswith(f"{algorithm}_s{seed}_c") for p in partners)
+        name = f"{algorithm}_s{seed}_c{same + 1}"
+        partners.append(Partner(name, algorithm, folder / f"{name}.safetensors"))
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, partner in zip(runs, partners, strict=True):
+        files.replace_bytes(partner.file, files.read_regular(path / "best.safetensors"))
+    return write_partners(folder, partners, about | {"runs": [path.name for path in runs]}, train=[], test=[])
+
+
+def _algorithm_of(run: Run) -> str:
+    """The preset that a run was trained with, by its file in conf/algs."""
+    named = {Path(o).stem for o in run.resolved.origin.values() if o.startswith("algs/")}
+    return named.pop() if len(named) == 1 else str(run.resolved.values["learner.name"]).split("/")[-1]
 
 
 def split_partners(found: PartnerSet, *, test_algorithms: list[str], test_seeds: list[int]) -> PartnerSet:
@@ -258,6 +290,7 @@ __all__ = [
     "cross_play",
     "draw_adaptation",
     "draw_cross_play",
+    "gather_population",
     "make_population",
     "meet",
     "read_partners",
