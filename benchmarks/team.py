@@ -1,6 +1,6 @@
 """Learning results of the team domain: python benchmarks/team.py SUITE [--seeds=N] [--runs=DIR]; runs can be resumed.
 
-Suites: matrix, lbf, skirmish, coma, omg. Each writes benchmarks/results/team_SUITE.{json,csv,md,png}.
+Suites: matrix, lbf, spread, skirmish, coma, omg. Each writes benchmarks/results/team_SUITE.{json,csv,md,png}.
 """
 
 from __future__ import annotations
@@ -64,6 +64,16 @@ BATTLE = (
     *QUIET,
 )
 
+SPREAD = (
+    "trainer.steps=2_000_000",
+    "trainer.rows=16",
+    "trainer.updates_per_item=0.5",
+    "trainer.eval_every=100_000",
+    "learner.standardise_rewards=true",
+    "learner.epsilon_anneal_time=200_000",
+    *QUIET,
+)
+
 
 def skirmish(config: str, map_name: str, steps: str, settings: tuple[str, ...] = BATTLE) -> Case:
     settings = (f"env_args.map_name={map_name}", f"trainer.steps={steps}", *settings)
@@ -87,6 +97,7 @@ SUITES: dict[str, list[Case]] = {
         *(skirmish(a, "8m", "300_000") for a in ("qmix", "vdn")),
         *(skirmish(a, "5m_vs_6m", "600_000") for a in ("qmix", "vdn")),
     ],
+    "spread": [Case(f"{a} spread", a, "mpe_spread", SPREAD) for a in ("qmix", "vdn")],
     "coma": [skirmish("coma", "3m", "300_000", ("trainer.eval_every=20_000", *QUIET))],
     "omg": [
         *(partnered(a) for a in ("iql", "iql_am", "iql_omg")),

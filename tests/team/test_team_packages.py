@@ -41,6 +41,37 @@ def test_batched_foraging_equals_the_package_to_the_bit(id):
     assert eaten > 0
 
 
+@pytest.mark.parametrize("kwargs", [{}, {"N": 4, "local_ratio": 0.2}])
+def test_batched_spread_equals_the_package(kwargs):
+    pytest.importorskip("mpe2")
+    ours, theirs = (
+        mpe(ParticleConfig(individual=True, batched=b, kwargs=kwargs), rows=3, purpose="train")
+        for b in (True, False)
+    )
+    rng, seeds, collisions = np.random.default_rng(1), [5, 6, 7], 0
+    for _ in range(8):
+        one, other = (
+            w.reset(seed=seeds, options={"reset_mask": np.ones(3, bool)})[0] for w in (ours, theirs)
+        )
+        over = np.zeros(3, bool)
+        while not over.any():
+            for key in other:
+                np.testing.assert_allclose(one[key], other[key], atol=1e-6)
+            nearer = one["obs"][..., 4:6]  # everybody goes to the first landmark, so that they touch
+            greedy = np.where(
+                np.abs(nearer[..., 0]) > np.abs(nearer[..., 1]),
+                1 + (nearer[..., 0] > 0),
+                3 + (nearer[..., 1] > 0),
+            )
+            actions = np.where(rng.random(greedy.shape) < 0.3, rng.integers(0, 5, greedy.shape), greedy)
+            mine, yours = ours.step(actions), theirs.step(actions)
+            one, other, over = mine[0], yours[0], mine[2] | mine[3]
+            assert all(np.allclose(mine[i], yours[i], atol=1e-6) for i in (1, 2, 3))
+            collisions += int((ours._apart()[1] < 0.3).any())
+        seeds = [seed + 10 for seed in seeds]
+    assert collisions > 0
+
+
 def test_foraging_begins_the_same_whatever_was_played_before():
     pytest.importorskip("lbforaging")
     world = lbf(LBFConfig(batched=False), rows=1, purpose="train")

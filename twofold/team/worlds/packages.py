@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any, Literal
 
@@ -108,12 +108,32 @@ class ParticleConfig:
     others: Literal["random", "flee", "stand"] = "random"  # who plays the other agents
     reward: Literal["sum", "mean"] = "sum"  # what the team gets of its agents' rewards
     individual: bool = False
+    batched: bool = True  # step all rows of simple_spread in one call; the episodes are the same
     kwargs: dict[str, Any] = field(default_factory=dict)  # more settings of the game
 
 
-@worlds.register("team/mpe", config=ParticleConfig, view=_view)
+def _view_particles(cfg: ParticleConfig, mode: str) -> Any:
+    return _view(replace(cfg, batched=False), mode)  # the package draws
+
+
+@worlds.register("team/mpe", config=ParticleConfig, view=_view_particles)
 def mpe(cfg: ParticleConfig, *, rows: int, purpose: str) -> Any:
     """Multi-particle games (package mpe2): spread, tag, speaker-listener and others."""
+    known = {
+        "N": "agents",
+        "local_ratio": "local_ratio",
+    }  # settings of spread that the batched world has, too
+    plain = (
+        cfg.id == "simple_spread_v3"
+        and not cfg.continuous
+        and not cfg.team
+        and cfg.kwargs.keys() <= known.keys()
+    )
+    if cfg.batched and plain:
+        from .spread import Spread
+
+        settings = {known[key]: value for key, value in cfg.kwargs.items()}
+        return Spread(rows, cfg.time_limit, reward=cfg.reward, individual=cfg.individual, **settings)
     return _parallel(cfg, "mpe2", rows, {"max_cycles": cfg.time_limit, "continuous_actions": cfg.continuous})
 
 
