@@ -1,6 +1,7 @@
 """Learning results of the team domain: python benchmarks/team.py SUITE [--seeds=N] [--runs=DIR]; runs can be resumed.
 
-Suites: matrix, lbf, spread, skirmish, coma, omg. Each writes benchmarks/results/team_SUITE.{json,csv,md,png}.
+Suites: matrix, lbf, spread, skirmish, coma; and, after lbf and skirmish with 3 seeds, omg, omg_8m, omg_parts.
+Each writes benchmarks/results/team_SUITE.{json,csv,md,png}.
 """
 
 from __future__ import annotations
@@ -80,9 +81,45 @@ def skirmish(config: str, map_name: str, steps: str, settings: tuple[str, ...] =
     return Case(f"{config} {map_name}", config, "skirmish", settings, metric="battle_won")
 
 
-def partnered(config: str, *more: str, world: str = "test_partners") -> Case:
-    settings = ("env_args.partners=runs/partners/lbf", *LBF, *more)
-    return Case(" ".join((config, *more)), config, "partnered", settings, world=world)
+# One seat learns, the others are the best policies of the suites lbf and skirmish; tested with those never met.
+PARTNERED = (
+    "networks.hidden=64",
+    "trainer.steps=100_000",
+    "trainer.rows=8",
+    "trainer.updates_per_item=1.0",
+    "trainer.eval_every=10_000",
+    "learner.lr=1e-3",
+    "learner.td_lambda=0.6",
+    "learner.standardise_rewards=true",
+    "learner.epsilon_anneal_time=30_000",
+    *QUIET,
+)
+SETS = {  # name: the suite's cases, and how they are split
+    "lbf": (("iql_lbf", "vdn_lbf", "qmix_lbf"), ("--test-algs=qmix", "--test-seeds=2")),
+    "8m": (("qmix_8m", "vdn_8m"), ("--test-algs=vdn", "--test-seeds=2")),
+}
+
+
+def partnered(config: str, *more: str, on: str = "lbf") -> Case:
+    world = () if on == "lbf" else ("env_args.world=team/skirmish", f"env_args.world_args.map_name={on}")
+    fade = (
+        ("learner.mix_updates=2_000",) if config == "iql_omg" else ()
+    )  # OMG's own schedule, to the length of the run
+    settings = (f"env_args.partners=runs/partners/{on}", *world, *PARTNERED, *fade, *more)
+    metric = "return" if on == "lbf" else "battle_won"
+    return Case(
+        " ".join((config, on, *more)), config, "partnered", settings, metric=metric, world="test_partners"
+    )
+
+
+def gather(runs: Path) -> None:
+    """The partner sets, from the runs of the other suites."""
+    for name, (cases, split) in SETS.items():
+        folder = ROOT / "runs" / "partners" / name
+        if not (folder / "partners.json").exists():
+            members = [str(runs / f"{case}_seed{seed}") for case in cases for seed in range(3)]
+            for words in (["gather", str(folder), *members], ["split", str(folder), *split]):
+                subprocess.run([sys.executable, "-m", "twofold", "partners", *words], cwd=ROOT, check=True)
 
 
 SUITES: dict[str, list[Case]] = {
@@ -99,8 +136,10 @@ SUITES: dict[str, list[Case]] = {
     ],
     "spread": [Case(f"{a} spread", a, "mpe_spread", SPREAD) for a in ("qmix", "vdn")],
     "coma": [skirmish("coma", "3m", "300_000", ("trainer.eval_every=20_000", *QUIET))],
-    "omg": [
-        *(partnered(a) for a in ("iql", "iql_am", "iql_omg")),
+    "omg": [partnered(a) for a in ("iql", "iql_am", "iql_omg")],
+    "omg_8m": [partnered(a, on="8m") for a in ("iql", "iql_am", "iql_omg")],
+    "omg_parts": [
+        partnered("iql_omg"),
         *(partnered("iql_omg", f"learner.horizon={h}") for h in (1, 3, 10)),
         partnered("iql_omg", "learner.selector=conservative"),
     ],
@@ -118,7 +157,8 @@ def train(case: Case, seed: int, runs: Path, steps: str | None) -> dict[str, Any
         subprocess.run(command, cwd=ROOT, check=True)
     evaluations = [json.loads(line) for line in (folder / "evaluations.jsonl").read_text().splitlines()]
     ours = [e for e in evaluations if e["world"] == case.world]
-    test = json.loads((folder / "test.json").read_text())[case.world][case.metric]
+    tests = json.loads((folder / "test.json").read_text())[case.world]
+    test = tests[case.metric]
     score = ours[-1][case.metric]["mean"] if case.last else test["mean"]
     curve = [(e["step"], e[case.metric]["mean"]) for e in ours]
     shown = ["twofold", *(word for word in command[3:] if not word.startswith("--run="))]
@@ -126,6 +166,7 @@ def train(case: Case, seed: int, runs: Path, steps: str | None) -> dict[str, Any
         "seed": seed,
         "score": score,
         "episodes": test["episodes"],
+        "length": tests["length"]["mean"],
         "command": " ".join(shown),
         "curve": curve,
     }
@@ -159,8 +200,8 @@ def write(suite: str, found: dict[str, list[dict[str, Any]]]) -> None:
     lines = [
         f"# Team: {suite}",
         "",
-        "| case | seeds | mean | 95 % interval | each seed |",
-        "|---|---|---|---|---|",
+        "| case | seeds | mean | 95 % interval | each seed | test episodes | their length |",
+        "|---|---|---|---|---|---|---|",
     ]
     with (RESULTS / f"team_{suite}.csv").open("w", newline="") as file:
         table = csv.writer(file)
@@ -169,8 +210,11 @@ def write(suite: str, found: dict[str, list[dict[str, Any]]]) -> None:
             table.writerows([name, r["seed"], r["score"], r["command"]] for r in runs)
             mean, half = interval([r["score"] for r in runs])
             each = ", ".join(f"{r['score']:.3g}" for r in runs)
+            length = sum(r["length"] for r in runs) / len(runs)
             shown = "one seed" if math.isnan(half) else f"± {half:.3f}"
-            lines.append(f"| {name} | {len(runs)} | {mean:.3f} | {shown} | {each} |")
+            lines.append(
+                f"| {name} | {len(runs)} | {mean:.3f} | {shown} | {each} | {runs[0]['episodes']} | {length:.1f} |"
+            )
     lines += ["", "Versions: " + ", ".join(f"{k} {v}" for k, v in versions().items()), "", "Commands:", ""]
     lines += [f"    {r['command']}" for runs in found.values() for r in runs]
     (RESULTS / f"team_{suite}.md").write_text("\n".join(lines) + "\n")
@@ -205,6 +249,8 @@ def main() -> None:
     parser.add_argument("--only", default="", help="cases whose name contains this")
     chosen = parser.parse_args()
     found: dict[str, list[dict[str, Any]]] = {}
+    if chosen.suite.startswith("omg"):
+        gather(chosen.runs)
     for seed in range(chosen.seeds):
         for case in SUITES[chosen.suite]:
             if chosen.only in case.name:
