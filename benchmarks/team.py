@@ -84,10 +84,10 @@ def skirmish(config: str, map_name: str, steps: str, settings: tuple[str, ...] =
 # One seat learns, the others are the best policies of the suites lbf and skirmish; tested with those never met.
 PARTNERED = (
     "networks.hidden=64",
-    "trainer.steps=100_000",
+    "trainer.steps=60_000",
     "trainer.rows=8",
     "trainer.updates_per_item=1.0",
-    "trainer.eval_every=10_000",
+    "trainer.eval_every=5_000",
     "learner.lr=1e-3",
     "learner.td_lambda=0.6",
     "learner.standardise_rewards=true",
