@@ -85,8 +85,9 @@ class Stack:
         self.before = fresh if self.activation.keeps_input else self.outputs
         self._scratch = [scratch[: rows * width].view(rows, width) for width in hidden]
         self._transposed = [x.t() for x in self.inputs]
-        # With layer norm only: what was normalised, its mean and one over its deviation.
+        # With layer norm only: what was normalised, its mean and one over its deviation; and slopes after it.
         self._normalised = [inputs.new_empty(rows, width) for width in hidden]
+        self._dense = [inputs.new_empty(rows, width) for width in hidden]  # its kernel copies anything else
         self._moments = [(inputs, inputs)] * len(hidden)
 
     def forward(self, weights: Weights, out: Tensor) -> None:
@@ -145,13 +146,14 @@ class Stack:
         # A slope of one column makes an outer product, which is faster as an elementwise one.
         multiply = torch.mul if slope.shape[1] == 1 else torch.mm
         multiply(slope, weights.transposed[layer], out=gradient)
-        self.activation.backward(gradient, self.before[layer - 1], outputs)
+        slope = self._dense[layer - 1] if weights.norms else outputs
+        self.activation.backward(gradient, self.before[layer - 1], slope)
         if not weights.norms:
-            return outputs
+            return slope
         (scale, shift), (mean, rstd) = weights.norms[layer - 1], self._moments[layer - 1]
         wanted = [True, bool(norm_grads), bool(norm_grads)]
         below, *of_norm = _aten.native_layer_norm_backward(
-            outputs, self._normalised[layer - 1], scale.shape, mean, rstd, scale, shift, wanted
+            slope, self._normalised[layer - 1], scale.shape, mean, rstd, scale, shift, wanted
         )
         if norm_grads:
             for grad, found in zip(norm_grads[0], of_norm, strict=True):
