@@ -31,8 +31,8 @@ def test_the_joint_action_learned_is_the_one_the_paper_reports(config, game, ste
 
 
 @pytest.mark.slow
-def test_qmix_learns_to_win_battles(tmp_path):
-    settings = {"env_args.map_name": "3m", "trainer.rows": 8, "trainer.updates_per_item": 0.5}
-    settings |= {"trainer.steps": 60_000, "trainer.eval_every": 10_000, "trainer.tensorboard": False}
-    trained = api.train("qmix", "skirmish", run=tmp_path / "run", **settings)
-    assert trained.test["eval"]["battle_won"]["mean"] > 0.2  # random actions never win
+@pytest.mark.parametrize("config", ["qmix_plus", "vdn_plus"])
+def test_battles_are_won(config, tmp_path):
+    settings = {"env_args.map_name": "3m", "trainer.tensorboard": False}
+    trained = api.train(config, "skirmish", run=tmp_path / "run", **settings)
+    assert trained.test["eval"]["battle_won"]["mean"] >= 0.95
