@@ -132,7 +132,7 @@ SUITES: dict[str, list[Case]] = {
     "skirmish": [
         *(skirmish(a, "3m", "300_000") for a in ("qmix", "vdn")),
         *(skirmish(a, "8m", "300_000") for a in ("qmix", "vdn")),
-        *(skirmish(a, "5m_vs_6m", "600_000") for a in ("qmix", "vdn")),
+        skirmish("qmix", "5m_vs_6m", "600_000"),
     ],
     "spread": [Case(f"{a} spread", a, "mpe_spread", SPREAD) for a in ("qmix", "vdn")],
     "coma": [skirmish("coma", "3m", "300_000", ("trainer.eval_every=20_000", *QUIET))],
@@ -140,7 +140,7 @@ SUITES: dict[str, list[Case]] = {
     "omg_8m": [partnered(a, on="8m") for a in ("iql", "iql_am", "iql_omg")],
     "omg_parts": [
         partnered("iql_omg"),
-        *(partnered("iql_omg", f"learner.horizon={h}") for h in (1, 3, 10)),
+        *(partnered("iql_omg", f"learner.horizon={h}") for h in (1, 10)),
         partnered("iql_omg", "learner.selector=conservative"),
     ],
 }

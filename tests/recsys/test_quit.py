@@ -8,6 +8,7 @@ from twofold.recsys.quit import (
     CloseTable,
     CloseVectors,
     Never,
+    agreed,
     close_by_distance,
     close_by_share,
     distances,
@@ -66,7 +67,7 @@ def test_vectors_and_table_give_the_same_answers():
 
 def test_the_share_of_close_pairs_goes_from_a_quarter_to_four_times_the_asked_one():
     table = Matrix(np.random.default_rng(0).normal(size=(9, 41)))
-    inside = close_by_share(table, 0.1, 3).close[:, :41, :41]
+    inside = close_by_share(table.item_vectors(), 0.1, 3).close[:, :41, :41]
     shares = [world[np.triu_indices(41, 1)].mean() for world in inside]
     assert sorted(shares) == pytest.approx([0.025, 0.1, 0.4], abs=0.002)
     smallest, largest = inside[np.argmin(shares)], inside[np.argmax(shares)]
@@ -74,15 +75,25 @@ def test_the_share_of_close_pairs_goes_from_a_quarter_to_four_times_the_asked_on
 
 
 def test_one_world_has_the_asked_share_itself():
-    inside = close_by_share(Matrix(np.random.default_rng(0).normal(size=(9, 41))), 0.1, 1).close[0, :41, :41]
+    inside = close_by_share(np.random.default_rng(0).normal(size=(41, 9)), 0.1, 1).close[0, :41, :41]
     assert inside[np.triu_indices(41, 1)].mean() == pytest.approx(0.1, abs=0.002)
+
+
+def test_items_are_alike_where_all_tables_agree():
+    one = Matrix(np.array([[1.0, 1.0, 5.0], [1.0, 1.0, 5.0]]))  # items 0 and 1 are alike ...
+    other = Matrix(np.array([[0.0, 9.0, 9.0], [0.0, 9.0, 9.0]]))  # ... and here 1 and 2
+    apart = distances(agreed([one, other]))
+    alone = distances(agreed([one]))
+    assert alone[0, 1] == 0 and apart[0, 1] > 0 and apart[1, 2] > 0
+    assert apart[0, 2] > max(apart[0, 1], apart[1, 2])
+    assert np.allclose(distances(agreed([Matrix(10 * one.values), other])), apart)  # whatever the scale
 
 
 def test_large_catalogues_get_distances_in_place_of_tables(monkeypatch):
     table = Matrix(np.random.default_rng(0).normal(size=(9, 41)))
-    small = close_by_share(table, 0.1, 3)
+    small = close_by_share(table.item_vectors(), 0.1, 3)
     monkeypatch.setattr(quit_rules, "TABLE_CELLS", 1000)
-    large = close_by_share(table, 0.1, 3)
+    large = close_by_share(table.item_vectors(), 0.1, 3)
     assert isinstance(large, CloseVectors)
     items = np.repeat(np.arange(41), 41)
     others = np.tile(np.arange(41), 41)[:, None]

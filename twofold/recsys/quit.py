@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -111,20 +112,25 @@ def close_by_distance(table: Matrix | Factors, threshold: float) -> CloseTable |
     return CloseTable(_padded(distances(vectors) < threshold)[None])
 
 
-def close_by_share(table: Matrix | Factors, share: float, worlds: int) -> CloseTable | CloseVectors:
-    """The closest pairs of `table`; how many is unknown, so the share differs from world to world.
+def close_by_share(vectors: Array, share: float, worlds: int) -> CloseTable | CloseVectors:
+    """The closest pairs of item vectors; how many is unknown, so the share differs from world to world.
 
     World by world the share goes from a quarter of `share` to four times it, evenly on a log scale.
     """
     places = np.linspace(-1.0, 1.0, worlds) if worlds > 1 else np.zeros(1)
     shares = np.minimum(share * 4.0 ** np.random.default_rng(0).permutation(places), 1.0)
-    vectors = table.item_vectors()
     if worlds * len(vectors) ** 2 > TABLE_CELLS:
         thresholds = np.quantile(_random_distances(vectors), shares)
         return CloseVectors(np.broadcast_to(vectors, (worlds, *vectors.shape)), thresholds.astype(np.float32))
     apart = distances(vectors)
     thresholds = np.quantile(apart[np.triu_indices(len(apart), 1)], shares)
     return CloseTable(np.stack([_padded(apart <= threshold) for threshold in thresholds]))
+
+
+def agreed(tables: Sequence[Matrix | Factors]) -> Array:
+    """Item vectors that are close where all of these tables say so, each in units of its own median distance."""
+    vectors = [table.item_vectors() for table in tables]
+    return np.concatenate([v / (np.median(_random_distances(v)) or 1.0) for v in vectors], axis=1)
 
 
 def distances(vectors: Array) -> Array:
