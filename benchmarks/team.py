@@ -112,14 +112,14 @@ def partnered(config: str, *more: str, on: str = "lbf") -> Case:
     )
 
 
-def gather(runs: Path) -> None:
-    """The partner sets, from the runs of the other suites."""
-    for name, (cases, split) in SETS.items():
-        folder = ROOT / "runs" / "partners" / name
-        if not (folder / "partners.json").exists():
-            members = [str(runs / f"{case}_seed{seed}") for case in cases for seed in range(3)]
-            for words in (["gather", str(folder), *members], ["split", str(folder), *split]):
-                subprocess.run([sys.executable, "-m", "twofold", "partners", *words], cwd=ROOT, check=True)
+def gather(name: str, runs: Path) -> None:
+    """A partner set from the runs of the other suites."""
+    cases, split = SETS[name]
+    folder = ROOT / "runs" / "partners" / name
+    if not (folder / "partners.json").exists():
+        members = [str(runs / f"{case}_seed{seed}") for case in cases for seed in range(3)]
+        for words in (["gather", str(folder), *members], ["split", str(folder), *split]):
+            subprocess.run([sys.executable, "-m", "twofold", "partners", *words], cwd=ROOT, check=True)
 
 
 SUITES: dict[str, list[Case]] = {
@@ -250,7 +250,7 @@ def main() -> None:
     chosen = parser.parse_args()
     found: dict[str, list[dict[str, Any]]] = {}
     if chosen.suite.startswith("omg"):
-        gather(chosen.runs)
+        gather("8m" if chosen.suite == "omg_8m" else "lbf", chosen.runs)
     for seed in range(chosen.seeds):
         for case in SUITES[chosen.suite]:
             if chosen.only in case.name:
