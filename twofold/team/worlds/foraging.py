@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from .space import METADATA, TeamShape, dress, reset_mask
+from .space import METADATA, Arrays, TeamShape, dress, reset_mask
 
 Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 LOAD = 5
@@ -27,8 +27,10 @@ def can_batch(env: Any) -> bool:
     )
 
 
-class Foraging(gym.vector.VectorEnv[Any, Any, Any]):
+class Foraging(Arrays, gym.vector.VectorEnv[Any, Any, Any]):
     """N games of one kind; `env` is one of them, used to begin episodes exactly as the package does."""
+
+    state = ("place", "level", "food", "spawned", "step", "rewards", "foraged")
 
     def __init__(self, env: Any, rows: int, limit: int, *, individual: bool) -> None:
         self.metadata, self.render_mode = dict(METADATA), "rgb_array"
@@ -124,13 +126,6 @@ class Foraging(gym.vector.VectorEnv[Any, Any, Any]):
         found = {"obs": obs, "state": obs.reshape(rows, -1).copy(), "avail": avail, "step": self._step.copy()}
         return found | ({"rewards": self._rewards.copy()} if self.individual else {})
 
-    def snapshot(self) -> dict[str, Any]:
-        return {name: getattr(self, f"_{name}").copy() for name in _ARRAYS}
-
-    def restore(self, snapshot: dict[str, Any]) -> None:
-        for name in _ARRAYS:
-            setattr(self, f"_{name}", np.array(snapshot[name]))
-
     def render(self) -> Any:
         from .drawing import draw_forage
 
@@ -138,9 +133,6 @@ class Foraging(gym.vector.VectorEnv[Any, Any, Any]):
             draw_forage(self.size, self._place[i], self._level[i], self._food[i])
             for i in range(self.num_envs)
         )
-
-
-_ARRAYS = ("place", "level", "food", "spawned", "step", "rewards", "foraged")
 
 
 def forget(env: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -76,6 +76,19 @@ def dress(world: gym.vector.VectorEnv[Any, Any, Any], rows: int, shape: TeamShap
     world.single_action_space = spaces.MultiDiscrete([shape.actions] * shape.agents)
     world.observation_space = batch_space(world.single_observation_space, rows)
     world.action_space = batch_space(world.single_action_space, rows)
+
+
+class Arrays:
+    """The state of a world that is a few arrays: `self._name` for each name of `state`."""
+
+    state: ClassVar[tuple[str, ...]]
+
+    def snapshot(self) -> dict[str, Any]:
+        return {name: getattr(self, f"_{name}").copy() for name in self.state}
+
+    def restore(self, snapshot: dict[str, Any]) -> None:
+        for name in self.state:
+            setattr(self, f"_{name}", np.array(snapshot[name]))
 
 
 def reset_mask(options: dict[str, Any] | None, rows: int) -> np.ndarray[Any, np.dtype[np.bool_]]:

@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from .space import METADATA, TeamShape, dress, reset_mask
+from .space import METADATA, Arrays, TeamShape, dress, reset_mask
 
 Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 PUSH = 5.0 * np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]])  # stay, left, right, down, up
@@ -19,8 +19,10 @@ APART = 0.3  # two radii: nearer agents collide
 CONTACT_FORCE, CONTACT_MARGIN = 1e2, 1e-3
 
 
-class Spread(gym.vector.VectorEnv[Any, Any, Any]):
+class Spread(Arrays, gym.vector.VectorEnv[Any, Any, Any]):
     """N games in which agents cover landmarks and should not touch; an episode ends by its time limit alone."""
+
+    state = ("place", "velocity", "landmark", "step", "rewards")
 
     def __init__(
         self,
@@ -94,13 +96,3 @@ class Spread(gym.vector.VectorEnv[Any, Any, Any]):
         avail = np.ones((rows, self.agents, len(PUSH)), np.uint8)
         found = {"obs": obs, "state": obs.reshape(rows, -1).copy(), "avail": avail, "step": self._step.copy()}
         return found | ({"rewards": self._rewards.copy()} if self.individual else {})
-
-    def snapshot(self) -> dict[str, Any]:
-        return {name: getattr(self, f"_{name}").copy() for name in _ARRAYS}
-
-    def restore(self, snapshot: dict[str, Any]) -> None:
-        for name in _ARRAYS:
-            setattr(self, f"_{name}", np.array(snapshot[name]))
-
-
-_ARRAYS = ("place", "velocity", "landmark", "step", "rewards")
