@@ -47,6 +47,7 @@ LBF = (
     "trainer.rows=8",
     "trainer.updates_per_item=2.0",
     "trainer.eval_every=50_000",
+    "trainer.stop_at=0.985",
     "learner.lr=1e-3",
     "learner.td_lambda=0.6",
     "learner.standardise_rewards=true",
@@ -161,9 +162,11 @@ def train(case: Case, seed: int, runs: Path, steps: str | None) -> dict[str, Any
     test = tests[case.metric]
     score = ours[-1][case.metric]["mean"] if case.last else test["mean"]
     curve = [(e["step"], e[case.metric]["mean"]) for e in ours]
-    shown = ["twofold", *(word for word in command[3:] if not word.startswith("--run="))]
+    typed = json.loads((folder / "provenance.json").read_text())["command"].split()[1:]
+    shown = ["twofold", *(word for word in typed if not word.startswith("--run="))]
     return {
         "seed": seed,
+        "steps": evaluations[-1]["step"],
         "score": score,
         "episodes": test["episodes"],
         "length": tests["length"]["mean"],

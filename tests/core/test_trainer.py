@@ -56,6 +56,18 @@ def test_evaluations_are_step_exact_and_begin_with_the_untrained_policy(tmp_path
     assert [r["step"] for r in records(tmp_path / "r", "evaluations.jsonl")] == [0, 100, 200, 300]
 
 
+def test_a_run_ends_early_when_a_validation_return_is_good_enough(tmp_path: Path) -> None:
+    trainer(tmp_path / "whole").train()
+    scores = [r["return"]["mean"] for r in records(tmp_path / "whole", "evaluations.jsonl")]
+    first = int(np.argmax(np.array(scores) >= max(scores[:3])))  # reached before the end
+    made = trainer(tmp_path / "early", trainer={"stop_at": max(scores[:3])})
+    made.train()
+    assert made.steps == 100 * first < 300
+    again = trainer(tmp_path / "early", trainer={"stop_at": max(scores[:3])})
+    again.train()  # nothing is left to do
+    assert again.steps == made.steps and again.learner.updates == made.learner.updates
+
+
 def test_evaluation_does_not_touch_training(tmp_path: Path) -> None:
     often = trainer(tmp_path / "a", trainer={"eval_every": 10, "eval_episodes": 2})
     seldom = trainer(tmp_path / "b", trainer={"eval_every": 300})

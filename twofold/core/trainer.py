@@ -51,6 +51,7 @@ class TrainerConfig:
     best_by: Literal["mean", "min"] = (
         "mean"  # of the validation returns; min is TD7's rule: the worst episode counts
     )
+    stop_at: float | None = None  # end before `steps` once a validation return is this good
     test_episodes: int = 100  # on disjoint seeds, once at the end, with the best policy
     log_every: int = field(default=1_000, metadata={"aliases": ("log_interval",)})
     save_every: int = 10_000  # steps between checkpoints, or ...
@@ -130,11 +131,14 @@ class Trainer:
             if self.stop.received is not None:
                 self.save()
                 raise Stopped(self.stop.received)
-            if self.steps >= self.cfg.steps:
+            if self.steps >= self.cfg.steps or self._good_enough():
                 return
             if self._save_due():
                 self._try_to_save()
             self._collect()
+
+    def _good_enough(self) -> bool:
+        return self.cfg.stop_at is not None and self.best is not None and self.best >= self.cfg.stop_at
 
     def _collect(self) -> None:
         new = self.collector.step()
