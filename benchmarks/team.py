@@ -109,7 +109,12 @@ def partnered(config: str, *more: str, on: str = "lbf") -> Case:
     settings = (f"env_args.partners=runs/partners/{on}", *world, *PARTNERED, *fade, *more)
     metric = "return" if on == "lbf" else "battle_won"
     return Case(
-        " ".join((config, on, *more)), config, "partnered", settings, metric=metric, world="test_partners"
+        " ".join((config, f"{on}-partners", *more)),
+        config,
+        "partnered",
+        settings,
+        metric=metric,
+        world="test_partners",
     )
 
 
