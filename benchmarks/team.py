@@ -69,7 +69,7 @@ BATTLE = (
 SPREAD = (
     "trainer.steps=2_000_000",
     "trainer.rows=16",
-    "trainer.updates_per_item=0.5",
+    "trainer.updates_per_item=0.25",
     "trainer.eval_every=100_000",
     "learner.standardise_rewards=true",
     "learner.epsilon_anneal_time=200_000",
@@ -138,7 +138,7 @@ SUITES: dict[str, list[Case]] = {
     "skirmish": [
         *(skirmish(a, "3m", "300_000") for a in ("qmix", "vdn")),
         *(skirmish(a, "8m", "300_000") for a in ("qmix", "vdn")),
-        skirmish("qmix", "5m_vs_6m", "600_000"),
+        skirmish("qmix", "5m_vs_6m", "400_000"),
     ],
     "spread": [Case(f"{a} spread", a, "mpe_spread", SPREAD) for a in ("qmix", "vdn")],
     "coma": [skirmish("coma", "3m", "300_000", ("trainer.eval_every=20_000", *QUIET))],
