@@ -183,6 +183,38 @@ def train(case: Case, seed: int, runs: Path, steps: str | None) -> dict[str, Any
     }
 
 
+def random_play(case: Case, episodes: int = 200) -> dict[str, Any]:
+    """What uniform choices among the available actions score on the test seeds of a case."""
+    import numpy as np
+
+    from twofold.core.config import load, parse_value
+    from twofold.core.seeding import TEST
+    from twofold.core.world import make_world
+
+    settings = {key: parse_value(value) for key, _, value in (text.partition("=") for text in case.settings)}
+    world: Any = make_world(
+        load(case.config, case.env_config, **settings).config, purpose="eval", rows=episodes
+    )
+    obs, _ = world.reset(seed=[TEST + i for i in range(episodes)])
+    rng, over = np.random.default_rng(0), np.zeros(episodes, bool)
+    returns, won, length = np.zeros(episodes), np.zeros(episodes), np.zeros(episodes)
+    while not over.all():
+        actions = (rng.random(obs["avail"].shape) * obs["avail"]).argmax(-1)
+        obs, reward, terminated, truncated, info = world.step(actions)
+        returns += ~over * reward
+        length += ~over
+        ends = (terminated | truncated) & ~over
+        won[ends] = info["episode"][case.metric][ends]
+        over |= ends
+    half = 1.96 * float(won.std(ddof=1)) / math.sqrt(episodes)
+    return {
+        "score": float(won.mean()),
+        "half": half,
+        "return": float(returns.mean()),
+        "length": float(length.mean()),
+    }
+
+
 def interval(scores: list[float]) -> tuple[float, float]:
     """Mean and half the 95 % interval over seeds (Student's t)."""
     t95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
@@ -226,6 +258,12 @@ def write(suite: str, found: dict[str, list[dict[str, Any]]]) -> None:
             lines.append(
                 f"| {name} | {len(runs)} | {mean:.3f} | {shown} | {each} | {runs[0]['episodes']} | {length:.1f} |"
             )
+    if suite == "coma":
+        chance = random_play(SUITES["coma"][0])
+        lines += [
+            "",
+            f"Random play wins {chance['score']:.3f} ± {chance['half']:.3f} of 200 battles.",
+        ]
     lines += ["", "Versions: " + ", ".join(f"{k} {v}" for k, v in versions().items()), "", "Commands:", ""]
     lines += [f"    {r['command']}" for runs in found.values() for r in runs]
     (RESULTS / f"team_{suite}.md").write_text("\n".join(lines) + "\n")
