@@ -60,6 +60,7 @@ def main() -> None:
     standings = table(load(options.config, options.env_config, **settings).config.env_args, folders, 3)
     seeds = " ".join(map(str, options.seeds))
     command = f"python benchmarks/recsys.py --env-config={options.env_config} --seeds {seeds}"
+    command += f" --out=benchmarks/results/{options.out.name}"
     command = " ".join([command, *options.settings])
     record = {
         "provenance": provenance(command),
