@@ -254,7 +254,7 @@ def write(suite: str, found: dict[str, list[dict[str, Any]]]) -> None:
             mean, half = interval([r["score"] for r in runs])
             each = ", ".join(f"{r['score']:.3g}" for r in runs)
             length = sum(r["length"] for r in runs) / len(runs)
-            shown = "one seed" if math.isnan(half) else f"± {half:.3f}" if half else "all alike"
+            shown = "one seed" if math.isnan(half) else f"± {half:.3f}" if half > 1e-9 else "all alike"
             lines.append(
                 f"| {name} | {len(runs)} | {mean:.3f} | {shown} | {each} | {runs[0]['episodes']} | {length:.1f} |"
             )
