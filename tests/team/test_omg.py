@@ -107,6 +107,26 @@ def test_the_next_state_is_valued_with_the_same_subgoal():
     assert not torch.allclose(ahead[t], q[t + 1], atol=1e-4)
 
 
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("td_lambda", [0.0, 0.6])
+def test_targets_are_lambda_returns(held, td_lambda):
+    learner, batch = omg(td_lambda=td_lambda, gamma=0.9, double_q=False), episodes()
+    data, _ = prepared(learner, batch)
+    g = torch.randn(SHAPE.limit + 1, data.mask.shape[1], 4, generator=torch.Generator().manual_seed(0))
+    q, memory = learner.q.run(learner.q.agent, g)  # the target network is still equal to it
+    ahead = learner.q._ahead(learner.q.agent, g, memory, q, held)
+    value = ahead.masked_fill(~data.avail[1:], -torch.inf).max(-1).values
+    chosen = q[:-1].gather(-1, data.action.unsqueeze(-1)).squeeze(-1).clone()
+    errors = []
+    for row in range(data.mask.shape[1]):
+        later = None
+        for t in reversed(range(int(data.mask[:, row].sum()))):  # by hand, from the end of each episode
+            mixed = value[t, row] if later is None else (1 - td_lambda) * value[t, row] + td_lambda * later
+            later = data.reward[t, row] + 0.9 * (1 - data.terminated[t, row]) * mixed
+            errors.append((chosen[t, row] - later) ** 2)
+    assert learner.q.improve(data, g, held=held)["loss"].item() == pytest.approx(np.mean(errors), rel=1e-4)
+
+
 def test_the_mix_goes_from_selected_to_inferred_subgoals():
     learner = omg(mix_start=1.0, mix_finish=0.0, mix_updates=10.0)
     assert (learner.mix(0), learner.mix(5), learner.mix(20)) == (1.0, 0.5, 0.0)

@@ -14,7 +14,7 @@ from twofold.nets.recurrent import Recurrent, Unroll
 
 from .agents import TeamNetworks, fill_episodes
 from .episodes import Episode
-from .learner import QConfig, cut
+from .learner import QConfig, cut, lambda_returns
 from .optimise import RewardScale, load_optimiser, make_optimiser
 
 
@@ -109,7 +109,7 @@ class ConditionedQ:
         return torch.reshape(q[0], (*x.shape[:2], -1))
 
     def improve(self, data: RowBatch, extra: Tensor, *, held: bool) -> dict[str, Tensor]:
-        """One TD step; `held` values the next state with this step's extra, as OMG does with its subgoal."""
+        """One TD(lambda) step; `held` values the next state with this step's extra, as OMG does with its subgoal."""
         steps = self._steps
         after, memory = self.run(self.target_agent, extra)
         after = self._ahead(self.target_agent, extra, memory, after, held).clone()
@@ -118,7 +118,8 @@ class ConditionedQ:
         best = ahead.masked_fill(~data.avail[1:], -torch.inf).argmax(-1, keepdim=True)
         next_value = after.gather(-1, best).squeeze(-1)
         reward = data.reward if self.scale is None else self.scale(data.reward, data.mask)
-        target = reward + self.cfg.gamma * (1 - data.terminated) * next_value
+        going_on = self.cfg.gamma * (1 - data.terminated)
+        target = lambda_returns(reward, going_on, next_value, data.mask, self.cfg.td_lambda)
         leaf = q.detach().unsqueeze(0).requires_grad_()
         chosen = leaf[0, :steps].gather(-1, data.action.unsqueeze(-1)).squeeze(-1)
         total = data.mask.sum()

@@ -218,8 +218,6 @@ class QLearner:
         if next_value.dim() == 3:
             going_on, mask = going_on.unsqueeze(-1), mask.unsqueeze(-1)
             reward = reward if reward.dim() == 3 else reward.unsqueeze(-1)
-        if self.cfg.td_lambda == 0:
-            return reward + going_on * next_value
         return lambda_returns(reward, going_on, next_value, mask, self.cfg.td_lambda)
 
     def _masked(self, error: Tensor, joint: Tensor, data: TeamBatch) -> Tensor:
@@ -302,6 +300,8 @@ def _at(values: Tensor, action: Tensor) -> Tensor:
 
 def lambda_returns(reward: Tensor, going_on: Tensor, next_value: Tensor, mask: Tensor, lam: float) -> Tensor:
     """TD(lambda) targets, time first; the last played step of an episode bootstraps from its next value."""
+    if lam == 0:
+        return reward + going_on * next_value
     targets = torch.empty_like(next_value)
     later = next_value[-1]
     played = torch.zeros_like(mask[-1])  # whether the step after this one was played
