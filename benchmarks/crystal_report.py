@@ -32,9 +32,9 @@ ABOUT = {
 AGENT = """## The published agent on the same TD3
 
 AlFe (hexagonal and cubic), 0.5 A uniform displacement, relaxed at 0.1 eV/A, at most 100 steps. Curves:
-`crystal_reference.png`, `crystal_reference.json`; made by `benchmarks/crystal_reference.py`. One seed each. The runs
-with the published learning rates and with CGCNN are short: they show where these stand after so many steps, not what
-they reach in the end.
+`crystal_reference.png`, `crystal_reference.json`; made by `benchmarks/crystal_reference.py`. The preset has the
+published arguments but for the learning rates (3e-4; published 1e-5, meant for up to ten million steps). The run
+with the published rates shows where they stand after so many steps, not what they reach in the end.
 """
 Runs = list[dict[str, Any]]
 Bar = tuple[str, tuple[str, float], float]  # name, (sign, limit), found
@@ -141,6 +141,7 @@ def _other_bars(data: dict[str, Any], hard: dict[str, Any]) -> list[Bar]:
         *(
             (f"AlFe test episodes relaxed: {name}", (">=", 0.8), run["test"]["relaxed"])
             for name, run in data["reference"].items()
+            if "published" not in name
         ),
     ]  # fmt: skip
 
@@ -203,17 +204,6 @@ def _quality(runs: Runs, methods: list[str]) -> list[str]:
         failed, calls = sum(not r["converged"] for r in mine), np.mean([r["calls"] for r in mine])
         lines.append(f"| {method} | {calls:.2f} | {failed} | {share} | {same} |")
     return lines
-
-
-REFERENCE = """## The published agent on the same TD3
-
-AlFe (hexagonal and cubic), 0.5 A uniform displacement, relaxed at 0.1 eV/A, at most 100 steps. Curves:
-`crystal_reference.png`, `crystal_reference.json`; made by `benchmarks/crystal_reference.py`. One seed each. The runs
-with the published learning rates and with CGCNN are short: they show where these stand after so many steps, not what
-they reach in the end.
-
-| run | steps | untrained: relaxed | best, validation | best, test | test episodes | mean steps |
-|---|---|---|---|---|---|---|"""
 
 
 def _reference(runs: dict[str, Any]) -> list[str]:
