@@ -106,10 +106,9 @@ SETS = {  # name: the suite's cases, and how they are split
 
 def partnered(config: str, *more: str, on: str = "lbf") -> Case:
     world = () if on == "lbf" else ("env_args.world=team/skirmish", f"env_args.world_args.map_name={on}")
-    fade = (
-        ("learner.mix_updates=2_000",) if config == "iql_omg" else ()
-    )  # OMG's own schedule, to the length of the run
-    settings = (f"env_args.partners=runs/partners/{on}", *world, *PARTNERED, *fade, *more)
+    # OMG's own schedules, to the length of the run: about 1,200 updates
+    schedules = ("learner.prior_updates=200", "learner.mix_updates=200") if config == "iql_omg" else ()
+    settings = (f"env_args.partners=runs/partners/{on}", *world, *PARTNERED, *schedules, *more)
     metric = "return" if on == "lbf" else "battle_won"
     return Case(
         " ".join((config, f"{on}-partners", *more)),
