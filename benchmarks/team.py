@@ -154,6 +154,20 @@ SUITES: dict[str, list[Case]] = {
 }
 
 
+PARTNERS = (
+    "The learner has one seat; scores are with the test partners, which it never met: other seeds of the algorithms "
+    "met in training, and {}. 'return' of foraging is the share of the food; of skirmish the share of battles won."
+)
+NOTES = {
+    "spread": "Today's package pays half of what the first particle games paid (team_spread_scale.md): twice these "
+    "returns stand beside the published -126.6 (QMIX) and -131.0 (VDN).",
+    "skirmish": "5m_vs_6m is reported as it is: one more enemy, 400k steps, the settings of the other maps.",
+    "omg": PARTNERS.format("all of QMIX"),
+    "omg_parts": PARTNERS.format("all of QMIX"),
+    "omg_8m": PARTNERS.format("all of VDN"),
+}
+
+
 def train(case: Case, seed: int, runs: Path, steps: str | None) -> dict[str, Any]:
     """Run (or finish) one training and read its result."""
     folder = runs / f"{case.name.replace(' ', '_').replace('=', '_')}_seed{seed}"
@@ -263,6 +277,7 @@ def write(suite: str, found: dict[str, list[dict[str, Any]]]) -> None:
             "",
             f"Random play wins {chance['score']:.3f} ± {chance['half']:.3f} of 200 battles.",
         ]
+    lines += ["", NOTES[suite]] if suite in NOTES else []
     lines += ["", "Versions: " + ", ".join(f"{k} {v}" for k, v in versions().items()), "", "Commands:", ""]
     lines += [f"    {r['command']}" for runs in found.values() for r in runs]
     (RESULTS / f"team_{suite}.md").write_text("\n".join(lines) + "\n")
