@@ -8,7 +8,6 @@ from twofold.recsys.quit import (
     CloseTable,
     CloseVectors,
     Never,
-    agreed,
     close_by_distance,
     close_by_share,
     distances,
@@ -77,16 +76,6 @@ def test_the_share_of_close_pairs_goes_from_a_quarter_to_four_times_the_asked_on
 def test_one_world_has_the_asked_share_itself():
     inside = close_by_share(np.random.default_rng(0).normal(size=(41, 9)), 0.1, 1).close[0, :41, :41]
     assert inside[np.triu_indices(41, 1)].mean() == pytest.approx(0.1, abs=0.002)
-
-
-def test_items_are_alike_where_all_tables_agree():
-    one = Matrix(np.array([[1.0, 1.0, 5.0], [1.0, 1.0, 5.0]]))  # items 0 and 1 are alike ...
-    other = Matrix(np.array([[0.0, 9.0, 9.0], [0.0, 9.0, 9.0]]))  # ... and here 1 and 2
-    apart = distances(agreed([one, other]))
-    alone = distances(agreed([one]))
-    assert alone[0, 1] == 0 and apart[0, 1] > 0 and apart[1, 2] > 0
-    assert apart[0, 2] > max(apart[0, 1], apart[1, 2])
-    assert np.allclose(distances(agreed([Matrix(10 * one.values), other])), apart)  # whatever the scale
 
 
 def test_large_catalogues_get_distances_in_place_of_tables(monkeypatch):

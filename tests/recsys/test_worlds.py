@@ -45,6 +45,19 @@ def test_training_with_the_model_never_touches_the_true_rule(config):
     )
 
 
+def test_an_item_of_a_large_catalogue_has_no_more_close_ones_than_of_a_small_one(config):
+    def rule(**settings):
+        return make(config(posterior=False, **settings), rows=1, purpose="train").feelings.quit_rule
+
+    wide = rule(close_share=0.5, chance_share=0.25, close_items=100)  # 24 items: 12 close ones are few enough
+    capped = rule(close_share=0.5, chance_share=0.25, close_items=3)  # a quarter of both shares
+    pairs = np.triu_indices(24, 1)
+    assert wide.known.close[0][pairs].mean() == pytest.approx(0.5, abs=0.01) and wide.share == 0.25
+    assert capped.known.close[0][pairs].mean() == pytest.approx(0.125, abs=0.01) and capped.share == 0.25 / 4
+    with pytest.raises(ConfigError, match=r"env_args\.close_items"):
+        UsersConfig(close_items=0)
+
+
 def test_held_out_worlds_are_not_trained_on(config):
     trained = make(config(held_out=0.5), rows=1, purpose="train").feelings.tables
     kept = make(config(held_out=0.5), rows=1, purpose="held_out").feelings.tables

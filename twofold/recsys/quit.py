@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -125,12 +124,6 @@ def close_by_share(vectors: Array, share: float, worlds: int) -> CloseTable | Cl
     apart = distances(vectors)
     thresholds = np.quantile(apart[np.triu_indices(len(apart), 1)], shares)
     return CloseTable(np.stack([_padded(apart <= threshold) for threshold in thresholds]))
-
-
-def agreed(tables: Sequence[Matrix | Factors]) -> Array:
-    """Item vectors that are close where all of these tables say so, each in units of its own median distance."""
-    vectors = [table.item_vectors() for table in tables]
-    return np.concatenate([v / (np.median(_random_distances(v)) or 1.0) for v in vectors], axis=1)
 
 
 def distances(vectors: Array) -> Array:

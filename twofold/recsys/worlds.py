@@ -22,9 +22,9 @@ from .catalogue import Catalogue
 from .data import Dataset, Ratings
 from .loaders import load
 from .penalties import Penalties, entropy_of_next
-from .quit import CategoryCount, CloseByChance, Never, QuitRule, agreed, close_by_distance, close_by_share
+from .quit import CategoryCount, CloseByChance, Never, QuitRule, close_by_distance, close_by_share
 from .synthetic import SyntheticConfig, synthetic
-from .truth import Factors, Matrix, complete
+from .truth import complete
 from .user_model import UserModel, UserModelConfig
 from .users import Feelings, Rules, Users
 
@@ -60,11 +60,9 @@ class UsersConfig:
     quit_family: Literal["distance", "category"] = "distance"
     leave_threshold: float = 6.0  # distance below which, or category count above which, a user quits
     num_leave_compute: int = field(default=7, metadata={"aliases": ("quit_window",)})  # items looked back on
-    # quit=model: pairs are close by the user model's expectation, or where a plain completion of the same log agrees
-    # (both). auto: both for a factorisation, which takes all liked items for alike; a Gaussian process sees features.
-    close_by: Literal["auto", "expectation", "both"] = "auto"
     close_share: float = 0.02  # quit=model: about this share of the item pairs is close, differing by world
     chance_share: float = 0.01  # quit=model: and each pair is close with this chance, drawn anew per episode
+    close_items: float = 6.0  # ... and, in large catalogues, no more than about so many known ones per item
     cool_down: int = 7  # the last so many items are not shown again, also in evaluation
     posterior: bool = True  # a world is drawn from the user model's posterior per episode; false: its mean
     held_out: float = 0.1  # share of the drawn worlds kept for the evaluation `held_out`
@@ -89,6 +87,8 @@ class UsersConfig:
         for name in ("close_share", "chance_share", "held_out", "holdout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ConfigError(f"env_args.{name} must be in [0, 1), got {getattr(self, name)}")
+        if self.close_items <= 0:
+            raise ConfigError(f"env_args.close_items must be above 0, got {self.close_items}")
         if self.quit is False:
             raise ConfigError("env_args.quit must be one of model, true, none, got false")
         if self.cool_down < 0 or self.belief < 0 or self.random_dims < 0 or self.rating_noise < 0:
@@ -144,12 +144,10 @@ def _simulated_rule(cfg: UsersConfig, data: Dataset, model: UserModel, worlds: i
     if cfg.quit in (True, "true") or cfg.quit_family == "category":
         return _true_rule(cfg, data), 1
     # By the expectation, not by the drawn tables: in these, items of few ratings are far from everything by noise.
-    tables: list[Matrix | Factors] = [model.mean]
-    if cfg.close_by == "both" and isinstance(
-        model.mean, Matrix
-    ):  # no completion where a matrix would not fit
-        tables.append(_completed(model_key(data, cfg), data))
-    return CloseByChance(close_by_share(agreed(tables), cfg.close_share, worlds), cfg.chance_share), worlds
+    # How many items one bores with does not grow with the catalogue: above close_items both shares fall alike.
+    crowded = max(1.0, cfg.close_share * data.items / cfg.close_items)
+    known = close_by_share(model.mean.item_vectors(), cfg.close_share / crowded, worlds)
+    return CloseByChance(known, cfg.chance_share / crowded), worlds
 
 
 def _true_rule(cfg: UsersConfig, data: Dataset) -> QuitRule:
@@ -218,15 +216,7 @@ def _with_completed_truth(data: Dataset, holdout: float) -> Dataset:
     return replace(data, train=train, test=test, truth=truth)
 
 
-_COMPLETED: dict[str, Matrix] = {}
 _FITTED: dict[str, UserModel] = {}
-
-
-def _completed(key: str, data: Dataset) -> Matrix:
-    """The training log completed without a posterior: a second opinion on which items are alike."""
-    if key not in _COMPLETED:
-        _COMPLETED[key] = complete(data.train, data.low, data.high)
-    return _COMPLETED[key]
 
 
 def fitted(data: Dataset, cfg: UserModelConfig, folder: str | None) -> UserModel:
