@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +19,7 @@ from twofold.nets.recurrent import Unroll
 
 from .agents import TeamNetworks, TeamPolicy
 from .conditioned import ConditionedQ, RowBatch, rows_of
-from .episodes import Episode, EpisodeWriter, longest
+from .episodes import Episode, EpisodeLearner, longest
 from .learner import QConfig, load_named
 from .models import ActionModel
 from .optimise import load_optimiser, make_optimiser
@@ -36,7 +35,7 @@ class AMConfig(QConfig):
 
 
 @learners.register("team/am", config=AMConfig)
-class AgentModelling:
+class AgentModelling(EpisodeLearner):
     """Independent Q-learning on observations and an embedding trained to predict the others' actions."""
 
     def __init__(
@@ -69,9 +68,6 @@ class AgentModelling:
         epsilon = self.cfg.epsilon if explore else Schedule("constant", self.cfg.evaluation_epsilon)
         return AMPolicy(self.model, TeamPolicy(self.nets, self.q.agent, rows, epsilon=epsilon, rng=rng))
 
-    def writer(self, rows: int) -> EpisodeWriter:
-        return EpisodeWriter(rows, *self._spaces)
-
     def update(self, batch: Episode) -> None:
         """The model learns to predict, then the Q network learns with its embeddings."""
         self.updates += 1
@@ -99,13 +95,6 @@ class AgentModelling:
         right = (logits.detach().argmax(-1) == data.others).float()
         self._metrics["model_loss"] = loss.detach()
         self._metrics["model_accuracy"] = (right * weight).sum() / weight.sum()
-
-    def metrics(self) -> dict[str, float]:
-        return {f"learner/{name}": float(value) for name, value in self._metrics.items()}
-
-    def first_bad(self) -> str | None:
-        bad = [name for name, value in self._metrics.items() if not math.isfinite(float(value))]
-        return f"learner/{bad[0]}" if bad else None
 
     def state_dict(self) -> dict[str, Any]:
         return {

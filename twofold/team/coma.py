@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +17,7 @@ from twofold.nets import MLP, Flat, copy_of, track
 from twofold.nets.recurrent import Unroll
 
 from .agents import TeamNetworks, TeamPolicy, by_agent, fill_episodes
-from .episodes import Episode, EpisodeWriter, longest
+from .episodes import Episode, EpisodeLearner, longest
 from .learner import TeamBatch, cut, lambda_returns, load_named
 from .optimise import OptimiserName, RewardScale, load_optimiser, make_optimiser
 
@@ -52,7 +51,7 @@ class ComaConfig:
 
 
 @learners.register("team/coma", config=ComaConfig)
-class Coma:
+class Coma(EpisodeLearner):
     """Counterfactual multi-agent policy gradients, on the newest episodes only."""
 
     def __init__(
@@ -96,9 +95,6 @@ class Coma:
         if explore:
             self._explorer = made  # the gradient is that of the policy that played, epsilon included
         return made
-
-    def writer(self, rows: int) -> EpisodeWriter:
-        return EpisodeWriter(rows, *self._spaces)
 
     # ---- learning ----
 
@@ -200,13 +196,6 @@ class Coma:
         return self._unroll
 
     # ---- saying and keeping ----
-
-    def metrics(self) -> dict[str, float]:
-        return {f"learner/{name}": float(value) for name, value in self._metrics.items()}
-
-    def first_bad(self) -> str | None:
-        bad = [name for name, value in self._metrics.items() if not math.isfinite(float(value))]
-        return f"learner/{bad[0]}" if bad else None
 
     def state_dict(self) -> dict[str, Any]:
         return {

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from twofold.core import tree
 from twofold.core.errors import WorldError
@@ -89,3 +91,20 @@ def _stored(dtype: Any) -> Any:
 def longest(filled: Array) -> int:
     """Steps of the longest episode of a batch [B, T]: nothing needs computing after it."""
     return max(1, int(np.flatnonzero(filled.any(axis=0)).max(initial=-1)) + 1)
+
+
+class EpisodeLearner:
+    """What all learners of whole episodes have: their writer, and the numbers of the last update."""
+
+    _spaces: tuple[Any, Any]  # of observations and actions
+    _metrics: dict[str, Tensor]
+
+    def writer(self, rows: int) -> EpisodeWriter:
+        return EpisodeWriter(rows, *self._spaces)
+
+    def metrics(self) -> dict[str, float]:
+        return {f"learner/{name}": float(value) for name, value in self._metrics.items()}
+
+    def first_bad(self) -> str | None:
+        bad = [name for name, value in self._metrics.items() if not math.isfinite(float(value))]
+        return f"learner/{bad[0]}" if bad else None

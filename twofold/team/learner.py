@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +17,7 @@ from twofold.nets import Flat, copy_of, track
 from twofold.nets.recurrent import Recurrent, Unroll
 
 from .agents import TeamNetworks, TeamPolicy, by_agent, fill_episodes
-from .episodes import Episode, EpisodeWriter, longest
+from .episodes import Episode, EpisodeLearner, longest
 from .mixers import JointValue, MixerName, Monotonic, Sum
 from .optimise import OptimiserName, RewardScale, load_optimiser, make_optimiser
 
@@ -102,7 +101,7 @@ def cut(batch: Episode, steps: int, *, individual: bool = False) -> TeamBatch:
 
 
 @learners.register("team/q", config=QConfig)
-class QLearner:
+class QLearner(EpisodeLearner):
     """Recurrent Q-learning with target networks; the mixer makes it IQL, VDN, QMIX or QTRAN."""
 
     def __init__(
@@ -148,9 +147,6 @@ class QLearner:
         """Acts with the online network, whatever it is at the moment."""
         epsilon = self.cfg.epsilon if explore else Schedule("constant", self.cfg.evaluation_epsilon)
         return TeamPolicy(self.nets, self.agent, rows, epsilon=epsilon, rng=rng)
-
-    def writer(self, rows: int) -> EpisodeWriter:
-        return EpisodeWriter(rows, *self._spaces)
 
     # ---- learning ----
 
@@ -262,13 +258,6 @@ class QLearner:
             track(self.target, self.online, 1.0)
 
     # ---- saying and keeping ----
-
-    def metrics(self) -> dict[str, float]:
-        return {f"learner/{name}": float(value) for name, value in self._metrics.items()}
-
-    def first_bad(self) -> str | None:
-        bad = [name for name, value in self._metrics.items() if not math.isfinite(float(value))]
-        return f"learner/{bad[0]}" if bad else None
 
     def state_dict(self) -> dict[str, Any]:
         return {

@@ -27,7 +27,7 @@ from twofold.nets.recurrent import Unroll
 from .agents import TeamNetworks, TeamPolicy
 from .am import named, run_history
 from .conditioned import ConditionedQ, RowBatch, rows_of
-from .episodes import Episode, EpisodeWriter, longest
+from .episodes import Episode, EpisodeLearner, longest
 from .learner import QConfig, load_named
 from .models import Prior, SubgoalModel, divergence
 from .optimise import load_optimiser, make_optimiser
@@ -60,7 +60,7 @@ class OMGConfig(QConfig):
 
 
 @learners.register("team/omg", config=OMGConfig)
-class OMG:
+class OMG(EpisodeLearner):
     """Independent Q-learning with opponents modelled by subgoal inference."""
 
     def __init__(
@@ -97,9 +97,6 @@ class OMG:
         epsilon = self.cfg.epsilon if explore else Schedule("constant", self.cfg.evaluation_epsilon)
         team = TeamPolicy(self.nets, self.q.agent, rows, epsilon=epsilon, rng=rng)
         return OMGPolicy(self.model, team, obs_is_state=self.cfg.obs_is_state)
-
-    def writer(self, rows: int) -> EpisodeWriter:
-        return EpisodeWriter(rows, *self._spaces)
 
     def _load_prior(self) -> None:
         """Take the prior of its own run, refusing one that was trained for other states."""
@@ -233,12 +230,8 @@ class OMG:
     # ---- saying and keeping ----
 
     def metrics(self) -> dict[str, float]:
-        found = {f"learner/{name}": float(value) for name, value in self._metrics.items()}
-        return found | {"learner/subgoal_hit_ratio": self.hit_ratio(), "learner/mix": self.mix(self.updates)}
-
-    def first_bad(self) -> str | None:
-        bad = [name for name, value in self._metrics.items() if not math.isfinite(float(value))]
-        return f"learner/{bad[0]}" if bad else None
+        more = {"learner/subgoal_hit_ratio": self.hit_ratio(), "learner/mix": self.mix(self.updates)}
+        return super().metrics() | more
 
     def state_dict(self) -> dict[str, Any]:
         return {

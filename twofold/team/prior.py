@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +17,7 @@ from twofold.nets import Flat
 from .agents import TeamNetworks, TeamPolicy
 from .am import named
 from .conditioned import rows_of
-from .episodes import Episode, EpisodeWriter, longest
+from .episodes import Episode, EpisodeLearner, longest
 from .learner import load_named
 from .models import Prior
 from .omg import improve_prior
@@ -37,7 +36,7 @@ class PriorConfig:
 
 
 @learners.register("team/prior", config=PriorConfig)
-class PriorLearner:
+class PriorLearner(EpisodeLearner):
     """Plays at random (its partners play well) and trains the prior of subgoals on the states it meets."""
 
     def __init__(
@@ -63,9 +62,6 @@ class PriorLearner:
     def policy(self, *, explore: bool, rows: int, rng: np.random.Generator) -> TeamPolicy:
         return TeamPolicy(self.nets, self.agent, rows, epsilon=Schedule("constant", 1.0), rng=rng)
 
-    def writer(self, rows: int) -> EpisodeWriter:
-        return EpisodeWriter(rows, *self._spaces)
-
     def update(self, batch: Episode) -> None:
         """One step of the VAE."""
         self.updates += 1
@@ -77,13 +73,6 @@ class PriorLearner:
 
     def _normal(self, shape: Any) -> Tensor:
         return torch.from_numpy(self.rng.standard_normal(tuple(shape), np.float32))
-
-    def metrics(self) -> dict[str, float]:
-        return {f"learner/{name}": float(value) for name, value in self._metrics.items()}
-
-    def first_bad(self) -> str | None:
-        bad = [name for name, value in self._metrics.items() if not math.isfinite(float(value))]
-        return f"learner/{bad[0]}" if bad else None
 
     def state_dict(self) -> dict[str, Any]:
         return {
