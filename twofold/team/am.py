@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from twofold.core.errors import ConfigError
-from twofold.core.experience import Array, Obs
+from twofold.core.experience import Obs
 from twofold.core.registry import learners
 from twofold.core.schedules import Schedule
 from twofold.core.seeding import Generators
@@ -18,7 +18,7 @@ from twofold.nets import Flat
 from twofold.nets.recurrent import Unroll
 
 from .agents import TeamNetworks, TeamPolicy
-from .conditioned import ConditionedQ, RowBatch, rows_of
+from .conditioned import ConditionedPolicy, ConditionedQ, RowBatch, rows_of
 from .episodes import Episode, EpisodeLearner, longest
 from .learner import QConfig, load_named
 from .models import ActionModel
@@ -133,31 +133,9 @@ def run_history(unroll: Unroll | None, net: Any, obs: Tensor, limit: int) -> tup
     return unroll, unroll._hidden[0, :steps, :, :-1].clone()
 
 
-class AMPolicy:
+class AMPolicy(ConditionedPolicy):
     """Acts with the embedding of what was seen so far."""
 
-    def __init__(self, model: ActionModel, team: TeamPolicy) -> None:
-        self.model, self.team = model, team
-        self.memory = torch.zeros(team.nets.shape.agents, team.rows, model.history.width)
-
-    def reset(self, rows: Array) -> None:
-        self.memory[:, torch.from_numpy(np.asarray(rows, bool))] = 0
-        self.team.reset(rows)
-
-    @torch.no_grad()
-    def act(self, obs: Obs) -> Array:
-        seen = torch.from_numpy(np.ascontiguousarray(obs["obs"], np.float32)).transpose(0, 1)
+    def condition(self, seen: Tensor, obs: Obs) -> tuple[Tensor, Tensor]:
         embedding, memory = self.model(seen.flatten(0, 1), self.memory.flatten(0, 1))
-        self.memory = memory.view_as(self.memory)
-        values = self.team.values(obs, embedding.view(*seen.shape[:2], -1))
-        return self.team.choose(values, obs["avail"])
-
-    def random(self, obs: Obs) -> Array:
-        return self.team.random(obs)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"memory": self.memory.clone(), "team": self.team.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.memory = torch.as_tensor(np.array(state["memory"]))
-        self.team.load_state_dict(state["team"])
+        return embedding, memory

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from twofold.core.errors import ConfigError
+from twofold.core.experience import Array, Obs
 from twofold.nets import Flat, copy_of, track
 from twofold.nets.recurrent import Recurrent, Unroll
 
-from .agents import TeamNetworks, fill_episodes
+from .agents import TeamNetworks, TeamPolicy, fill_episodes
 from .episodes import Episode
 from .learner import QConfig, cut, lambda_returns
 from .optimise import RewardScale, load_optimiser, make_optimiser
@@ -158,3 +160,36 @@ class ConditionedQ:
         load_optimiser(self.optimiser, state["optimiser"])
         if self.scale is not None:
             self.scale.load_state_dict(state["scale"])
+
+
+class ConditionedPolicy:
+    """Acts with Q values conditioned on what a model of the others makes of the history seen so far."""
+
+    def __init__(self, model: Any, team: TeamPolicy) -> None:
+        self.model, self.team = model, team
+        self.memory = torch.zeros(team.nets.shape.agents, team.rows, model.history.width)
+
+    def condition(self, seen: Tensor, obs: Obs) -> tuple[Tensor, Tensor]:
+        """The model's columns and its next memory, each [A * N, ...], from observations [A, N, d]."""
+        raise NotImplementedError
+
+    def reset(self, rows: Array) -> None:
+        self.memory[:, torch.from_numpy(np.asarray(rows, bool))] = 0
+        self.team.reset(rows)
+
+    @torch.no_grad()
+    def act(self, obs: Obs) -> Array:
+        seen = torch.from_numpy(np.ascontiguousarray(obs["obs"], np.float32)).transpose(0, 1)
+        extra, memory = self.condition(seen, obs)
+        self.memory = memory.view_as(self.memory)
+        return self.team.choose(self.team.values(obs, extra.view(*seen.shape[:2], -1)), obs["avail"])
+
+    def random(self, obs: Obs) -> Array:
+        return self.team.random(obs)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"memory": self.memory.clone(), "team": self.team.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.memory = torch.as_tensor(np.array(state["memory"]))
+        self.team.load_state_dict(state["team"])

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from twofold.core.checkpoint import Checkpoints
 from twofold.core.errors import CheckpointError, ConfigError
-from twofold.core.experience import Array, Obs
+from twofold.core.experience import Obs
 from twofold.core.registry import learners
 from twofold.core.schedules import Schedule
 from twofold.core.seeding import Generators
@@ -26,7 +26,7 @@ from twofold.nets.recurrent import Unroll
 
 from .agents import TeamNetworks, TeamPolicy
 from .am import named, run_history
-from .conditioned import ConditionedQ, RowBatch, rows_of
+from .conditioned import ConditionedPolicy, ConditionedQ, RowBatch, rows_of
 from .episodes import Episode, EpisodeLearner, longest
 from .learner import QConfig, load_named
 from .models import Prior, SubgoalModel, divergence
@@ -262,39 +262,21 @@ class OMG(EpisodeLearner):
         load_named(self.prior, state["prior"], "prior")
 
 
-class OMGPolicy:
+class OMGPolicy(ConditionedPolicy):
     """Acts with the subgoal that it infers from what was seen so far."""
 
     def __init__(self, model: SubgoalModel, team: TeamPolicy, *, obs_is_state: bool) -> None:
-        self.model, self.team, self.obs_is_state = model, team, obs_is_state
-        self.memory = torch.zeros(team.nets.shape.agents, team.rows, model.history.width)
+        super().__init__(model, team)
+        self.obs_is_state = obs_is_state
 
-    def reset(self, rows: Array) -> None:
-        self.memory[:, torch.from_numpy(np.asarray(rows, bool))] = 0
-        self.team.reset(rows)
-
-    @torch.no_grad()
-    def act(self, obs: Obs) -> Array:
-        seen = torch.from_numpy(np.ascontiguousarray(obs["obs"], np.float32)).transpose(0, 1)
+    def condition(self, seen: Tensor, obs: Obs) -> tuple[Tensor, Tensor]:
         state = seen
         if not self.obs_is_state:
             whole = torch.from_numpy(np.ascontiguousarray(obs["state"], np.float32))
             state = whole.expand(len(seen), *whole.shape)
         flat = (t.flatten(0, 1) for t in (seen, self.memory, state))
         mean, _, _, memory = self.model(*flat)
-        self.memory = memory.view_as(self.memory)
-        values = self.team.values(obs, mean.view(*seen.shape[:2], -1))
-        return self.team.choose(values, obs["avail"])
-
-    def random(self, obs: Obs) -> Array:
-        return self.team.random(obs)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"memory": self.memory.clone(), "team": self.team.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.memory = torch.as_tensor(np.array(state["memory"]))
-        self.team.load_state_dict(state["team"])
+        return mean, memory
 
 
 def improve_prior(
