@@ -33,8 +33,10 @@ AGENT = """## The published agent on the same TD3
 
 AlFe (hexagonal and cubic), 0.5 A uniform displacement, relaxed at 0.1 eV/A, at most 100 steps. Curves:
 `crystal_reference.png`, `crystal_reference.json`; made by `benchmarks/crystal_reference.py`. The preset has the
-published arguments but for the learning rates (3e-4; published 1e-5, meant for up to ten million steps). The run
-with the published rates shows where they stand after so many steps, not what they reach in the end.
+published arguments but for the learning rates (3e-4; published 1e-5, meant for up to ten million steps). The runs
+with the published rates and with CGCNN (`td3_crystal_cgcnn`, whose own task displaces atoms by a tenth of this) show
+where these stand after so many steps, not what they reach in the end; the bar is the preset's. An
+untrained equivariant network can by chance move atoms along their forces, as seed 3's does in 32 steps.
 """
 Runs = list[dict[str, Any]]
 Bar = tuple[str, tuple[str, float], float]  # name, (sign, limit), found
@@ -105,10 +107,16 @@ def _table_bars(data: dict[str, Any]) -> list[Bar]:
     by_set = [[r for r in data["alfe"]["runs"] if r["row"] == row] for row in alfe]
     energies = min(float(np.mean(_energies(runs))) for runs in by_set)
     failed = sum(not r["converged"] for part in PARTS for r in data[part]["runs"] if r["method"] == "td3")
+    worst = max(emt, key=lambda row: emt[row]["td3"] / emt[row]["bfgs"])
     above = {row: each for row, each in emt.items() if each["td3"] > 2}
     below = ("<", 1.0)
     return [
-        ("EMT, worst row: td3 / bfgs", ("<=", 0.5), _worst(emt, "bfgs")),
+        (
+            f"EMT, worst row: td3 / bfgs ({worst}: {emt[worst]['td3']:.1f} calls, of which 2 are the least possible, "
+            f"against {emt[worst]['bfgs']:.1f})",
+            ("<=", 0.5),
+            _worst(emt, "bfgs"),
+        ),
         (
             "EMT, worst row of those above the least possible 2 calls: td3 / bfgs",
             ("<=", 0.5),
@@ -141,7 +149,7 @@ def _other_bars(data: dict[str, Any], hard: dict[str, Any]) -> list[Bar]:
         *(
             (f"AlFe test episodes relaxed: {name}", (">=", 0.8), run["test"]["relaxed"])
             for name, run in data["reference"].items()
-            if "published" not in name
+            if name.startswith("td3_crystal_reference, seed")
         ),
     ]  # fmt: skip
 
