@@ -88,7 +88,10 @@ def train(
     on_folder: Callable[[Path], None] | None = None,
     **overrides: Any,
 ) -> Trained:
-    """Train to the end, or go on with a run of the same settings; `overrides` are settings such as seed=1."""
+    """Train to the end, or go on with a run of the same settings, perhaps for more steps.
+
+    `overrides` are settings such as seed=1.
+    """
     import_user_code(imports)
     resolved = resolve(layers_for(config, env_config, flatten(overrides)))
     folder = Path(run) if run else new_folder(resolved, Path(runs), config, env_config)
@@ -103,6 +106,7 @@ def go(
 ) -> Trained:
     """Lock the run directory, train from where it is to the end, test the best policy, draw the curve."""
     run.lock()
+    run.keep_config()
     trainer: Trainer | None = None
     try:
         if on_folder:

@@ -137,6 +137,25 @@ def test_a_run_directory_with_other_settings_is_refused(tmp_path: Path) -> None:
         trainer(tmp_path / "r", learner={"gamma": 0.5})
 
 
+def test_a_finished_run_goes_on_for_more_steps_as_if_they_had_been_asked_for_at_once(tmp_path: Path) -> None:
+    own = {
+        "warmup": 50,
+        "eval_every": 100,
+        "eval_episodes": 1,
+        "test_episodes": 1,
+        "tensorboard": False,
+        "log_every": 100,
+    }
+    for name, lengths in (("longer", (200, 400)), ("at once", (400,))):
+        for steps in lengths:
+            settings = {**SMALL, "trainer": {**own, "steps": steps}}
+            api.train("td3", "pendulum", run=tmp_path / name, **settings)
+    for log in ("metrics.jsonl", "evaluations.jsonl", "test.json", "config.json"):
+        assert (tmp_path / "longer" / log).read_bytes() == (tmp_path / "at once" / log).read_bytes()
+    with pytest.raises(UserError, match=r"trainer.steps: 400 there, 200 now"):
+        api.train("td3", "pendulum", run=tmp_path / "longer", **{**SMALL, "trainer": {**own, "steps": 200}})
+
+
 def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("precious")
     with pytest.raises(UserError, match="not a run directory: nothing was touched"):

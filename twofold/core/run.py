@@ -53,12 +53,13 @@ class Run:
 
     @classmethod
     def create(cls, folder: Path, resolved: Resolved, command: str) -> Run:
-        """A new directory, or an existing one of exactly this config, which is then gone on with."""
+        """A new directory, or an existing one of this config, which is then gone on with, perhaps for more steps."""
         try:
             if os.path.lexists(folder / "config.json"):
                 run = cls.open(folder)
                 _refuse_changes(run.resolved, resolved, folder)
-                return run
+                longer = resolved.config.trainer.steps > run.resolved.config.trainer.steps
+                return cls(folder, resolved) if longer else run
             if folder.exists() and {entry.name for entry in folder.iterdir()} - _BEGINNINGS:
                 raise UserError(
                     f"{folder} exists and is not a run directory: nothing was touched; give another --run"
@@ -67,8 +68,7 @@ class Run:
             run = cls(folder, resolved)
             with files.disk_full_explained(folder, 100_000):
                 files.replace_bytes(folder / "provenance.json", files.to_json(provenance(command)))
-                record = {"values": plain(resolved.values), "origin": resolved.origin}
-                files.replace_bytes(folder / "config.json", files.to_json(record))
+                run.keep_config()
         except OSError as error:
             raise UserError(f"cannot make the run directory {folder}: {error.strerror}") from None
         return run
@@ -86,6 +86,13 @@ class Run:
         return cls(
             folder, Resolved(resolved.config, resolved.values, origin if isinstance(origin, dict) else {})
         )
+
+    def keep_config(self) -> None:
+        """Write the settings, unless they are there already."""
+        record = files.to_json({"values": plain(self.resolved.values), "origin": self.resolved.origin})
+        path = self.folder / "config.json"
+        if not path.exists() or path.read_bytes() != record:
+            files.replace_bytes(path, record)
 
     def lock(self) -> None:
         """Refuse a second process; the lock of a dead one is free by itself."""
@@ -188,6 +195,8 @@ def _refuse_changes(old: Resolved, new: Resolved, folder: Path) -> None:
     """A run goes on only with the settings it began with; more steps are allowed."""
     ours, theirs = plain(old.values), plain(new.values)
     changed = sorted(k for k in ours.keys() | theirs.keys() if ours.get(k) != theirs.get(k))
+    if new.config.trainer.steps > old.config.trainer.steps:
+        changed.remove("trainer.steps")
     if changed:
         key = changed[0]
         raise UserError(
