@@ -71,13 +71,19 @@ def page(name: str, runs: list[Path], origins: list[dict[str, Any]], note: str) 
         rows.append(f"| {' | '.join(map(str, cells))} |")
     packages = ", ".join(f"{k} {v}" for k, v in origins[0]["packages"].items())
     machine = origins[0]["machine"]
+    over_seeds = [
+        f"Mean over seeds at the end: **{interval(lasts)}**; best policies on test seeds: **{interval(tests)}** "
+        "(mean and 95 % interval of the mean over seeds).",
+        "",
+    ]
+    if len(runs) == 1:
+        over_seeds = []  # one seed has no interval
     return "\n".join([
         f"# {name}", "", note, "",
         "| seed | steps | minutes | last policy, validation seeds | candidates | best of them, test seeds | success "
         "| episodes | command |",
         "|---|---|---|---|---|---|---|---|---|", *rows, "",
-        f"Mean over seeds at the end: **{interval(lasts)}**; best policies on test seeds: **{interval(tests)}** "
-        "(mean and 95 % interval of the mean over seeds).", "",
+        *over_seeds,
         f"Versions: {packages}; commit {origins[0]['commit']}. Machine: {machine['cpu']}, {machine['cores']} cores.",
         f"Data: `{name}.csv`. Picture: ![curves]({name}.png)", "",
     ])  # fmt: skip
