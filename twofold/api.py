@@ -106,9 +106,10 @@ def go(
 ) -> Trained:
     """Lock the run directory, train from where it is to the end, test the best policy, draw the curve."""
     run.lock()
-    run.keep_config()
     trainer: Trainer | None = None
     try:
+        if run.longer:
+            run.keep_config()
         if on_folder:
             on_folder(run.folder)
         if (test := finished(run)) is not None:

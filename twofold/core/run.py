@@ -46,6 +46,7 @@ class Run:
         self.evaluations = JsonLines(folder / "evaluations.jsonl")
         self.timing = JsonLines(folder / "timing.jsonl")
         self.checkpoints = Checkpoints(folder / "checkpoints", resolved.config.trainer.keep_checkpoints)
+        self.longer = False  # more steps were asked for than when it began
         self._lock: Any = None
         self._board: Any = None
 
@@ -58,8 +59,10 @@ class Run:
             if os.path.lexists(folder / "config.json"):
                 run = cls.open(folder)
                 _refuse_changes(run.resolved, resolved, folder)
-                longer = resolved.config.trainer.steps > run.resolved.config.trainer.steps
-                return cls(folder, resolved) if longer else run
+                if resolved.config.trainer.steps > run.resolved.config.trainer.steps:
+                    run = cls(folder, resolved)
+                    run.longer = True
+                return run
             if folder.exists() and {entry.name for entry in folder.iterdir()} - _BEGINNINGS:
                 raise UserError(
                     f"{folder} exists and is not a run directory: nothing was touched; give another --run"
@@ -68,7 +71,7 @@ class Run:
             run = cls(folder, resolved)
             with files.disk_full_explained(folder, 100_000):
                 files.replace_bytes(folder / "provenance.json", files.to_json(provenance(command)))
-                run.keep_config()
+            run.keep_config()
         except OSError as error:
             raise UserError(f"cannot make the run directory {folder}: {error.strerror}") from None
         return run
@@ -88,11 +91,10 @@ class Run:
         )
 
     def keep_config(self) -> None:
-        """Write the settings, unless they are there already."""
-        record = files.to_json({"values": plain(self.resolved.values), "origin": self.resolved.origin})
-        path = self.folder / "config.json"
-        if not path.exists() or path.read_bytes() != record:
-            files.replace_bytes(path, record)
+        """Write every setting and the layer that set it."""
+        record = {"values": plain(self.resolved.values), "origin": self.resolved.origin}
+        with files.disk_full_explained(self.folder, 100_000):
+            files.replace_bytes(self.folder / "config.json", files.to_json(record))
 
     def lock(self) -> None:
         """Refuse a second process; the lock of a dead one is free by itself."""

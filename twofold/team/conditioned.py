@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -162,16 +163,16 @@ class ConditionedQ:
             self.scale.load_state_dict(state["scale"])
 
 
-class ConditionedPolicy:
+class ConditionedPolicy(ABC):
     """Acts with Q values conditioned on what a model of the others makes of the history seen so far."""
 
     def __init__(self, model: Any, team: TeamPolicy) -> None:
         self.model, self.team = model, team
         self.memory = torch.zeros(team.nets.shape.agents, team.rows, model.history.width)
 
+    @abstractmethod
     def condition(self, seen: Tensor, obs: Obs) -> tuple[Tensor, Tensor]:
         """The model's columns and its next memory, each [A * N, ...], from observations [A, N, d]."""
-        raise NotImplementedError
 
     def reset(self, rows: Array) -> None:
         self.memory[:, torch.from_numpy(np.asarray(rows, bool))] = 0
