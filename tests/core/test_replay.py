@@ -133,3 +133,13 @@ def test_part_of_a_batch_comes_from_the_steps_before_real_ends() -> None:
         items.terminated[:] = i in (20, 120)
         replay.add(items)
     assert set(replay.sample(200).reward[:100]) == {118, 119, 120}
+
+
+def test_ends_with_a_good_reward_do_not_count_where_only_falls_shall() -> None:
+    cfg = ReplayConfig(ending_share=0.5, ending_steps=2, ending_below=30)
+    replay = MixedRing(100, batch(0), np.random.default_rng(0), cfg)
+    for i in range(80):  # numbered's reward is the item's number: the end at 60 is a good one
+        items = numbered(i, 1)
+        items.terminated[:] = i in (20, 60)
+        replay.add(items)
+    assert set(replay.sample(200).reward[:100]) == {19, 20}

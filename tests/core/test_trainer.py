@@ -109,6 +109,31 @@ def test_the_final_score_is_on_test_seeds_and_leaves_the_last_weights_in_place(t
     assert before.equal(made.learner.actor.values)  # type: ignore[attr-defined]
 
 
+def test_a_second_validation_on_other_seeds_chooses_among_the_finalists(tmp_path: Path) -> None:
+    from twofold.core.policy_file import unseal
+
+    settings = {"eval_every": 50, "finalists": 3, "finalist_episodes": 2}
+    trainer(tmp_path / "r", trainer=settings).train()
+    first = {r["step"]: r["return"]["mean"] for r in records(tmp_path / "r", "evaluations.jsonl")}
+    best = sorted(first, key=first.__getitem__)[-3:]
+    assert {p.stem for p in (tmp_path / "r").glob("finalist_*")} == {f"finalist_{step}" for step in best}
+    record = json.loads((tmp_path / "r" / "finalists.json").read_text())
+    second = {int(step): score["mean"] for step, score in record["return"].items()}
+    assert record["seeds"] == [1_000_001, 1_000_002] and set(second) == set(best)
+    assert record["chosen"] == max(second, key=second.__getitem__)
+    _, about = unseal(tmp_path / "r" / "best.safetensors")
+    assert about["score"]["step"] == record["chosen"]
+
+
+def test_a_run_that_goes_on_chooses_among_all_its_finalists(tmp_path: Path) -> None:
+    settings = {"eval_every": 50, "finalists": 3, "finalist_episodes": 1}
+    trainer(tmp_path / "whole", trainer=settings).train()
+    trainer(tmp_path / "parts", trainer=settings | {"steps": 200}).train()
+    trainer(tmp_path / "parts", trainer=settings).train()
+    whole, parts = ((tmp_path / n / "finalists.json").read_bytes() for n in ("whole", "parts"))
+    assert whole == parts
+
+
 def test_both_engines_give_the_same_training_run(tmp_path: Path) -> None:
     made = {}
     for engine in ("fused", "autograd"):

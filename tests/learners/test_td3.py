@@ -111,6 +111,26 @@ def test_reward_scale_scales_what_the_critics_see() -> None:
     assert target_of(learner, batch(1, reward=2.0)).item() == 10.0
 
 
+def test_a_reward_below_the_floor_counts_as_the_floor_which_sinks_on_its_schedule() -> None:
+    floor = {
+        "reward_floor": -6.0,
+        "reward_floor_end": -106.0,
+        "reward_floor_from": 10,
+        "reward_floor_over": 100,
+    }
+    learner = td3_with(Constant(0.0, 0.0), Constant(0.0, 0.0), **floor)
+    seen = {}
+    for learner.updates in (0, 10, 60, 110, 500):
+        seen[learner.updates] = target_of(learner, batch(1, reward=-100.0)).item()
+    assert seen == {0: -6.0, 10: -6.0, 60: -56.0, 110: -100.0, 500: -100.0}
+    assert target_of(learner, batch(1, reward=-5.0)).item() == -5.0
+
+
+def test_a_floor_that_ends_somewhere_must_begin_somewhere() -> None:
+    with pytest.raises(ConfigError, match="needs learner"):
+        TD3Config(reward_floor_end=-100.0)
+
+
 # ---- losses ----
 
 

@@ -31,6 +31,7 @@ class ReplayConfig:
         0.0  # share of each batch from the last `ending_steps` steps before real ends (falls)
     )
     ending_steps: int = 60
+    ending_below: float | None = None  # only ends with a reward below this count: a goal reached is no fall
     endings_kept: int = 20_000  # how many of the latest ends count
 
     def __post_init__(self) -> None:
@@ -217,9 +218,14 @@ class MixedRing(Ring):
         first = self.added
         super().add(items)
         self._rows = max(self._rows, self.added - first)
-        ends = first + np.flatnonzero(items.terminated)
+        ends = first + np.flatnonzero(self._counts(items))
         if len(ends):
             self._endings = np.concatenate([self._endings, ends])[-self.cfg.endings_kept :]
+
+    def _counts(self, items: Any) -> Array:
+        """Which items are ends that batches look back from."""
+        ended: Array = items.terminated.astype(bool)
+        return ended if self.cfg.ending_below is None else ended & (items.reward < self.cfg.ending_below)
 
     def _draw(self, size: int) -> Array:
         newest = min(self.cfg.recent_items, len(self))

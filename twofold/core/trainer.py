@@ -6,6 +6,8 @@ import logging
 import shutil
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -51,6 +53,12 @@ class TrainerConfig:
     best_by: Literal["mean", "min"] = (
         "mean"  # of the validation returns; min is TD7's rule: the worst episode counts
     )
+    finalists: int = (
+        1  # the policies best by validation; of several, a second validation takes one at the end,
+    )
+    finalist_episodes: int = (
+        400  # on so many seeds that did not nominate them: the best of many flatters itself
+    )
     stop_at: float | None = None  # end before `steps` once a validation return is this good
     test_episodes: int = 100  # on disjoint seeds, once at the end, with the best policy
     log_every: int = field(default=1_000, metadata={"aliases": ("log_interval",)})
@@ -61,13 +69,14 @@ class TrainerConfig:
 
     def __post_init__(self) -> None:
         positive = ("steps", "rows", "eval_every", "eval_episodes", "eval_rows", "log_every", "save_every")
-        for name in (*positive, "save_seconds", "keep_checkpoints", "hang_limit", "restart_window"):
+        positive += ("finalists", "finalist_episodes", "save_seconds", "keep_checkpoints")
+        for name in (*positive, "hang_limit", "restart_window"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"trainer.{name} must be above 0, got {getattr(self, name)}")
         for name in ("workers", "warmup", "updates_per_item", "test_episodes", "max_restarts"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"trainer.{name} must not be negative, got {getattr(self, name)}")
-        for name in ("rows", "eval_rows", "eval_episodes", "test_episodes"):
+        for name in ("rows", "eval_rows", "eval_episodes", "test_episodes", "finalist_episodes"):
             if getattr(self, name) > 1_000_000:
                 raise ConfigError(f"trainer.{name} must be at most 1,000,000, got {getattr(self, name)}")
         if self.workers > self.rows:
@@ -91,6 +100,7 @@ class Trainer:
         self.owed = 0.0  # updates that the items collected so far still have to get
         self.evaluated = self.logged = -1  # the step of the last evaluation and of the last log line
         self.best: float | None = None
+        self.finalists: dict[int, float] = {}  # step and validation score of the policies that may be chosen
         self.last_return = float("nan")
         self._saved: tuple[int, ...] = ()  # the mark of the newest checkpoint
         self._unwritten: dict[str, bytes] = {}  # policy files that wait for space on the disk
@@ -118,6 +128,8 @@ class Trainer:
             finally:
                 self.progress.finish()
             self.save()
+            if len(self.finalists) > 1 and not self.stop():
+                self._choose()
             if self.stop.received is not None:
                 raise Stopped(self.stop.received)
 
@@ -186,6 +198,8 @@ class Trainer:
         if self.best is None or worth > self.best:
             self.best = worth
             self._keep("best", first)
+        if self.cfg.finalists > 1:
+            self._nominate(worth, first)
         log.info(
             "step %8d  return %9.1f ± %.1f  (%d episodes)",
             self.steps,
@@ -207,6 +221,36 @@ class Trainer:
             self._write_policies()
         except files.DiskFull as error:
             log.error("%s.safetensors not written, trying again later: %s", name, error)
+
+    def _nominate(self, worth: float, score: dict[str, float]) -> None:
+        """Keep this policy if it is among the best so far, and drop the one that it pushes out."""
+        self.finalists[self.steps] = worth
+        for step in sorted(self.finalists, key=self.finalists.__getitem__)[: -self.cfg.finalists]:
+            del self.finalists[step]
+            self._unwritten.pop(_finalist(step), None)
+            (self.run.folder / f"{_finalist(step)}.safetensors").unlink(missing_ok=True)
+        if self.steps in self.finalists:
+            self._keep(_finalist(self.steps), score)
+
+    def _choose(self) -> None:
+        """The second validation: the finalist that is best on new seeds becomes the best policy."""
+        seeds = seeding.validation_seeds(self.cfg.eval_episodes + self.cfg.finalist_episodes)
+        world, found = next(iter(self.evaluations.values())), {}
+        with self._last_policy_kept():
+            for step in sorted(self.finalists):
+                self._load(_finalist(step))
+                try:
+                    values = evaluate(world, self._greedy(world), seeds[self.cfg.eval_episodes :], self.stop)
+                except Interrupted:
+                    return  # it is made again when the run goes on
+                found[step] = summaries(values)["return"]
+        chosen = max(found, key=lambda step: found[step][self.cfg.best_by])
+        log.info("of %d finalists the policy of step %d is the best", len(found), chosen)
+        record = {"chosen": chosen, "seeds": [seeds[self.cfg.eval_episodes], seeds[-1]], "return": found}
+        content = files.read_regular(self.run.folder / f"{_finalist(chosen)}.safetensors", 1 << 30)
+        with files.disk_full_explained(self.run.folder, len(content)):
+            files.replace_bytes(self.run.folder / "best.safetensors", content)
+            files.replace_bytes(self.run.folder / "finalists.json", files.to_json(record))
 
     def _write_policies(self) -> None:
         for name, content in list(self._unwritten.items()):
@@ -281,6 +325,7 @@ class Trainer:
                 "logged": self.logged,
                 "best": self.best,
                 "last_return": self.last_return,
+                "finalists": {str(step): worth for step, worth in self.finalists.items()},
             },
             "logs": self.run.lengths(),
         }
@@ -326,6 +371,7 @@ class Trainer:
         own = state["trainer"]
         self.owed, self.best, self.last_return = own["owed"], own["best"], own["last_return"]
         self.evaluated, self.logged = own["evaluated"], own["logged"]
+        self.finalists = {int(step): worth for step, worth in own.get("finalists", {}).items()}
 
     def _check_space(self) -> None:
         """Refuse to begin what the disk cannot hold: every piece of replay is written twice."""
@@ -345,13 +391,9 @@ class Trainer:
 
     def test(self) -> dict[str, dict[str, dict[str, float]]]:
         """The final score: the best policy on test seeds that nothing was chosen on."""
-        from .policy_file import load_policy_into
-
-        last = self.learner.policy_state()
-        last = tree.map(lambda leaf: np.array(leaf.detach()) if hasattr(leaf, "detach") else leaf, last)
-        load_policy_into(self.learner, self.run.folder / "best.safetensors")
         seeds = seeding.final_seeds(self.cfg.test_episodes)
-        with self.stop:
+        with self.stop, self._last_policy_kept():
+            self._load("best")
             try:
                 found = {
                     n: evaluate(w, self._greedy(w), seeds, self.stop) for n, w in self.evaluations.items()
@@ -359,8 +401,26 @@ class Trainer:
             except Interrupted:
                 raise Stopped(self.stop.received or signal.SIGTERM) from None
         results = {name: summaries(values) for name, values in found.items()}
-        self.learner.load_policy_state(last)
         content = files.to_json({"seeds": [seeds[0], seeds[-1]], **results})
         with files.disk_full_explained(self.run.folder, len(content)):
             files.replace_bytes(self.run.folder / "test.json", content)
         return results
+
+    def _load(self, name: str) -> None:
+        from .policy_file import load_policy_into
+
+        load_policy_into(self.learner, self.run.folder / f"{name}.safetensors")
+
+    @contextmanager
+    def _last_policy_kept(self) -> Iterator[None]:
+        """The learner gets its own policy back, whatever was loaded for an evaluation."""
+        last = self.learner.policy_state()
+        last = tree.map(lambda leaf: np.array(leaf.detach()) if hasattr(leaf, "detach") else leaf, last)
+        try:
+            yield
+        finally:
+            self.learner.load_policy_state(last)
+
+
+def _finalist(step: int) -> str:
+    return f"finalist_{step}"

@@ -59,16 +59,22 @@ class TD3Config:
     grad_clip: float | None = None  # largest global norm of a network's gradient
     weight_decay: float = 0.0  # decoupled, both networks
     reward_scale: float = 1.0  # inside the learner only; reported returns are raw
+    reward_floor: float | None = None  # a lower (n-step) reward counts as this: a fall's -100 drowns all else
+    reward_floor_end: float | None = None  # where the floor ends, sinking linearly ...
+    reward_floor_from: int = 0  # ... from this update on ...
+    reward_floor_over: int = 1_000_000  # ... over so many updates
     normalise_obs: bool = field(default=False, metadata={"aliases": ("normalize_obs",)})
     engine: Literal["auto", "fused", "autograd"] = "auto"
 
     def __post_init__(self) -> None:
+        if self.reward_floor is None and self.reward_floor_end is not None:
+            raise ConfigError("learner.reward_floor_end needs learner.reward_floor, where it starts")
         if not (0 <= self.gamma <= 1 and 0 < self.tau <= 1):
             raise ConfigError(
                 f"learner.gamma must be in [0, 1] and learner.tau in (0, 1], got {self.gamma} and {self.tau}"
             )
         positive = ("actor_lr", "critic_lr", "policy_delay", "n_step", "reward_scale", "expl_noise_over")
-        for name in (*positive, "warmup_hold", "lr_floor", "lr_decay_over"):
+        for name in (*positive, "warmup_hold", "lr_floor", "lr_decay_over", "reward_floor_over"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"learner.{name} must be above 0, got {getattr(self, name)}")
         for name in ("policy_noise", "noise_clip", "expl_noise", "expl_noise_floor", "weight_decay"):
@@ -101,6 +107,7 @@ class TD3:
         self.target_critic = Flat(copy_of(self.critic.module))
         self.average = Flat(copy_of(self.actor.module)) if cfg.actor_average else None
         self.lr = Schedule("linear", 1.0, cfg.lr_floor, cfg.lr_decay_over)
+        self.floor = _floor(cfg)
         self.actor_optimiser = Adam(self.actor, cfg.actor_lr, weight_decay=cfg.weight_decay)
         self.critic_optimiser = Adam(self.critic, cfg.critic_lr, weight_decay=cfg.weight_decay)
         self.normaliser = self._normaliser() if cfg.normalise_obs else None
@@ -149,6 +156,8 @@ class TD3:
         reward = torch.from_numpy(batch.reward)
         if self.cfg.reward_scale != 1:
             reward = reward * self.cfg.reward_scale
+        if self.floor is not None:
+            reward = reward.clamp(min=self.floor(self.updates - self.cfg.reward_floor_from))
         rest = (torch.from_numpy(x) for x in (batch.action, batch.discount, batch.terminated))
         action, discount, terminated = rest
         return obs, next_obs, action, reward, discount, terminated
@@ -256,6 +265,13 @@ class TD3:
 
 
 _NETWORKS = ("actor", "critic", "target_actor", "target_critic")
+
+
+def _floor(cfg: TD3Config) -> Schedule | None:
+    if cfg.reward_floor is None:
+        return None
+    end = cfg.reward_floor if cfg.reward_floor_end is None else cfg.reward_floor_end
+    return Schedule("linear", cfg.reward_floor, end, cfg.reward_floor_over)
 
 
 def _as_tensors(obs: Any, next_obs: Any) -> tuple[Any, Any]:
