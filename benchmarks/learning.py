@@ -17,6 +17,7 @@ import numpy as np
 
 from twofold.core.evaluate import half_interval
 from twofold.core.plot import curve, draw_curves
+from twofold.core.policy_file import unseal
 from twofold.core.run import Run
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -66,8 +67,8 @@ def page(name: str, runs: list[Path], origins: list[dict[str, Any]], note: str) 
         lasts.append(values[-1])
         tests.append(score["mean"])
         cells = (Run.open(run).resolved.config.seed, f"{steps[-1]:,}", f"{minutes(run):.0f}", f"{values[-1]:.1f}",
-                 len(values), f"{score['mean']:.1f} ± {score['std']:.1f}", success, f"{score['episodes']:.0f}",
-                 f"`{command(origin['command'])}`")  # fmt: skip
+                 len(values), chosen(run), f"{score['mean']:.1f} ± {score['std']:.1f}", success,
+                 f"{score['episodes']:.0f}", f"`{command(origin['command'])}`")  # fmt: skip
         rows.append(f"| {' | '.join(map(str, cells))} |")
     packages = ", ".join(f"{k} {v}" for k, v in origins[0]["packages"].items())
     machine = origins[0]["machine"]
@@ -80,13 +81,19 @@ def page(name: str, runs: list[Path], origins: list[dict[str, Any]], note: str) 
         over_seeds = []  # one seed has no interval
     return "\n".join([
         f"# {name}", "", note, "",
-        "| seed | steps | minutes | last policy, validation seeds | candidates | best of them, test seeds | success "
-        "| episodes | command |",
-        "|---|---|---|---|---|---|---|---|---|", *rows, "",
+        "| seed | steps | minutes | last policy, validation seeds | candidates | chosen, of step "
+        "| it on test seeds | success | episodes | command |",
+        "|---|---|---|---|---|---|---|---|---|---|", *rows, "",
         *over_seeds,
         f"Versions: {packages}; commit {origins[0]['commit']}. Machine: {machine['cpu']}, {machine['cores']} cores.",
         f"Data: `{name}.csv`. Picture: ![curves]({name}.png)", "",
     ])  # fmt: skip
+
+
+def chosen(run: Path) -> str:
+    """The step of the policy that was tested."""
+    _, about = unseal(run / "best.safetensors")
+    return f"{about['score']['step']:,}"
 
 
 def minutes(run: Path) -> float:

@@ -21,6 +21,7 @@ from .errors import CheckpointError, ConfigError, UserError
 from .evaluate import Interrupted, evaluate, summaries
 from .protocols import Learner, Metrics, World
 from .replay import PrioritisedRing, make_replay
+from .selection import Selection, finalist
 from .signals import Signals, Stopped
 
 if TYPE_CHECKING:
@@ -69,8 +70,8 @@ class TrainerConfig:
 
     def __post_init__(self) -> None:
         positive = ("steps", "rows", "eval_every", "eval_episodes", "eval_rows", "log_every", "save_every")
-        positive += ("finalists", "finalist_episodes", "save_seconds", "keep_checkpoints")
-        for name in (*positive, "hang_limit", "restart_window"):
+        counts = ("finalists", "finalist_episodes", "keep_checkpoints")
+        for name in (*positive, *counts, "save_seconds", "hang_limit", "restart_window"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"trainer.{name} must be above 0, got {getattr(self, name)}")
         for name in ("workers", "warmup", "updates_per_item", "test_episodes", "max_restarts"):
@@ -99,11 +100,9 @@ class Trainer:
         )
         self.owed = 0.0  # updates that the items collected so far still have to get
         self.evaluated = self.logged = -1  # the step of the last evaluation and of the last log line
-        self.best: float | None = None
-        self.finalists: dict[int, float] = {}  # step and validation score of the policies that may be chosen
+        self.selection = Selection(run.folder, self.cfg.finalists)
         self.last_return = float("nan")
         self._saved: tuple[int, ...] = ()  # the mark of the newest checkpoint
-        self._unwritten: dict[str, bytes] = {}  # policy files that wait for space on the disk
         self.stop = Signals()
         self.progress: Progress = Quiet()
 
@@ -128,7 +127,7 @@ class Trainer:
             finally:
                 self.progress.finish()
             self.save()
-            if len(self.finalists) > 1 and not self.stop():
+            if len(self.selection.finalists) > 1 and not self.stop():
                 self._choose()
             if self.stop.received is not None:
                 raise Stopped(self.stop.received)
@@ -150,7 +149,8 @@ class Trainer:
             self._collect()
 
     def _good_enough(self) -> bool:
-        return self.cfg.stop_at is not None and self.best is not None and self.best >= self.cfg.stop_at
+        wanted, best = self.cfg.stop_at, self.selection.best
+        return wanted is not None and best is not None and best >= wanted
 
     def _collect(self) -> None:
         new = self.collector.step()
@@ -194,12 +194,7 @@ class Trainer:
             self.run.log_evaluation(self.steps, name, result)
         first = next(iter(results.values()))["return"]
         self.evaluated, self.last_return = self.steps, first["mean"]
-        worth = first[self.cfg.best_by]
-        if self.best is None or worth > self.best:
-            self.best = worth
-            self._keep("best", first)
-        if self.cfg.finalists > 1:
-            self._nominate(worth, first)
+        self.selection.offer(self.steps, first[self.cfg.best_by], lambda: self._policy_bytes(first))
         log.info(
             "step %8d  return %9.1f ± %.1f  (%d episodes)",
             self.steps,
@@ -211,52 +206,28 @@ class Trainer:
     def _greedy(self, world: World) -> Any:
         return self.learner.policy(explore=False, rows=world.num_envs, rng=seeding.generator(0, "evaluation"))
 
-    def _keep(self, name: str, score: dict[str, float]) -> None:
-        """Write a policy file; where the disk is full it waits, and no checkpoint is made before it is written."""
+    def _policy_bytes(self, score: dict[str, float]) -> bytes:
         from .policy_file import policy_bytes
 
         about = {"step": self.steps, "validation": score}
-        self._unwritten[name] = policy_bytes(self.run, self.learner, self.collector.world, about)
-        try:
-            self._write_policies()
-        except files.DiskFull as error:
-            log.error("%s.safetensors not written, trying again later: %s", name, error)
-
-    def _nominate(self, worth: float, score: dict[str, float]) -> None:
-        """Keep this policy if it is among the best so far, and drop the one that it pushes out."""
-        self.finalists[self.steps] = worth
-        for step in sorted(self.finalists, key=self.finalists.__getitem__)[: -self.cfg.finalists]:
-            del self.finalists[step]
-            self._unwritten.pop(_finalist(step), None)
-            (self.run.folder / f"{_finalist(step)}.safetensors").unlink(missing_ok=True)
-        if self.steps in self.finalists:
-            self._keep(_finalist(self.steps), score)
+        return policy_bytes(self.run, self.learner, self.collector.world, about)
 
     def _choose(self) -> None:
         """The second validation: the finalist that is best on new seeds becomes the best policy."""
-        seeds = seeding.validation_seeds(self.cfg.eval_episodes + self.cfg.finalist_episodes)
+        known, all_seeds = self.cfg.eval_episodes, self.cfg.eval_episodes + self.cfg.finalist_episodes
+        seeds = seeding.validation_seeds(all_seeds)[known:]
         world, found = next(iter(self.evaluations.values())), {}
         with self._last_policy_kept():
-            for step in sorted(self.finalists):
-                self._load(_finalist(step))
+            for step in sorted(self.selection.finalists):
+                self._load(finalist(step))
                 try:
-                    values = evaluate(world, self._greedy(world), seeds[self.cfg.eval_episodes :], self.stop)
+                    values = evaluate(world, self._greedy(world), seeds, self.stop)
                 except Interrupted:
                     return  # it is made again when the run goes on
                 found[step] = summaries(values)["return"]
         chosen = max(found, key=lambda step: found[step][self.cfg.best_by])
-        log.info("of %d finalists the policy of step %d is the best", len(found), chosen)
-        record = {"chosen": chosen, "seeds": [seeds[self.cfg.eval_episodes], seeds[-1]], "return": found}
-        content = files.read_regular(self.run.folder / f"{_finalist(chosen)}.safetensors", 1 << 30)
-        with files.disk_full_explained(self.run.folder, len(content)):
-            files.replace_bytes(self.run.folder / "best.safetensors", content)
-            files.replace_bytes(self.run.folder / "finalists.json", files.to_json(record))
-
-    def _write_policies(self) -> None:
-        for name, content in list(self._unwritten.items()):
-            with files.disk_full_explained(self.run.folder, len(content)):
-                files.replace_bytes(self.run.folder / f"{name}.safetensors", content)
-            del self._unwritten[name]
+        record = {"chosen": chosen, "seeds": [seeds[0], seeds[-1]], "return": found}
+        self.selection.choose(chosen, record)
 
     def _log(self) -> None:
         values: Metrics = {"updates": self.learner.updates, "replay/items": len(self.replay)}
@@ -303,7 +274,7 @@ class Trainer:
             return
         self.run.check_lock()
         try:
-            self._write_policies()
+            self.selection.write()
             with files.disk_full_explained(self.run.folder, 1_000_000):
                 state = self.state_dict()
             self.run.checkpoints.save(self.steps, state, self.replay)
@@ -323,9 +294,8 @@ class Trainer:
                 "owed": self.owed,
                 "evaluated": self.evaluated,
                 "logged": self.logged,
-                "best": self.best,
                 "last_return": self.last_return,
-                "finalists": {str(step): worth for step, worth in self.finalists.items()},
+                **self.selection.state_dict(),
             },
             "logs": self.run.lengths(),
         }
@@ -369,9 +339,9 @@ class Trainer:
         self.replay.load_state_dict(state["replay"])
         self.rngs.load_state_dict(state["generators"])
         own = state["trainer"]
-        self.owed, self.best, self.last_return = own["owed"], own["best"], own["last_return"]
+        self.owed, self.last_return = own["owed"], own["last_return"]
         self.evaluated, self.logged = own["evaluated"], own["logged"]
-        self.finalists = {int(step): worth for step, worth in own.get("finalists", {}).items()}
+        self.selection.load_state_dict({"finalists": {}, **own})
 
     def _check_space(self) -> None:
         """Refuse to begin what the disk cannot hold: every piece of replay is written twice."""
@@ -420,7 +390,3 @@ class Trainer:
             yield
         finally:
             self.learner.load_policy_state(last)
-
-
-def _finalist(step: int) -> str:
-    return f"finalist_{step}"

@@ -1,0 +1,117 @@
+"""What each part of `td3_hardcore_plus` brings: one taken away at a time, 1.5M decisions each, the same seed.
+
+python benchmarks/hardcore_ablations.py --runs=DIR --whole RUN [PART ...]
+PART is a word of a row's name (default: all). Runs can be stopped and resumed; finished ones are not repeated.
+`--whole` are runs of the whole recipe, compared up to the same step. Writes benchmarks/results/hardcore_ablations.*.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from twofold import api
+from twofold.core.plot import curve
+from twofold.core.run import Run, provenance
+
+RESULTS = Path(__file__).resolve().parent / "results"
+STEPS = 1_500_000
+SHORT = {"trainer.steps": STEPS, "trainer.finalists": 1}
+WITHOUT: dict[str, dict[str, Any]] = {
+    "one-step returns (n_step 1)": {"learner.n_step": 1},
+    "without lidar history": {"env_args.lidar_history": []},
+    "a fall pays all of its -100 from the start": {"learner.reward_floor": None, "learner.reward_floor_end": None},
+    "a fall pays -2 to the end": {"learner.reward_floor_end": -6.0},
+    "without layer norm": {"networks.critic_layer_norm": False},
+    "without the averaged actor": {"learner.actor_average": 0.0},
+}  # fmt: skip
+
+
+def main() -> None:
+    typed = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    typed.add_argument("parts", nargs="*", metavar="PART")
+    typed.add_argument("--runs", type=Path, default=Path("runs/hardcore_ablations"))
+    typed.add_argument("--whole", type=Path, nargs="+", required=True)
+    typed.add_argument("--seed", type=int, default=1)
+    options = typed.parse_args()
+    chosen = [n for n in WITHOUT if not options.parts or any(part in n for part in options.parts)]
+    for name in chosen:
+        folder = options.runs / f"{slug(name)}_seed{options.seed}"
+        settings = SHORT | WITHOUT[name]
+        api.train("td3_hardcore_plus", "walker_hardcore", run=folder, seed=options.seed, **settings)
+    write(options.whole, options.runs, options.seed)
+
+
+def slug(name: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in name)
+
+
+def rows(whole: list[Path], runs: Path, seed: int) -> list[tuple[str, Path]]:
+    """Name and run of every row that has come far enough."""
+    found = [(f"the whole recipe, seed {Run.open(run).resolved.config.seed}", run) for run in whole]
+    found += [(name, runs / f"{slug(name)}_seed{seed}") for name in WITHOUT]
+    return [
+        (name, run) for name, run in found if (run / "config.json").exists() and curve(run)[0][-1] >= STEPS
+    ]
+
+
+def write(whole: list[Path], runs: Path, seed: int) -> None:
+    """Table, data and picture of the validations up to STEPS."""
+    table, curves = [], {}
+    for name, run in rows(whole, runs, seed):
+        (steps, returns), (_, success) = curve(run), curve(run, metric="success")
+        upto = steps <= STEPS
+        curves[name] = steps[upto], returns[upto], success[upto]
+        middle = [f"{returns[steps <= at][-1]:.0f}" for at in (500_000, 1_000_000)]
+        end = f"{returns[upto][-3:].mean():.0f}", f"{success[upto][-3:].mean():.0%}"
+        table.append(f"| {' | '.join((name, *middle, *end))} |")
+    with open(RESULTS / "hardcore_ablations.csv", "w", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerow(["recipe", "step", "return_mean", "success"])
+        for name, columns in curves.items():
+            lines.writerows([name, int(s), f"{r:.2f}", f"{w:.2f}"] for s, r, w in zip(*columns, strict=True))
+    draw(curves)
+    (RESULTS / "hardcore_ablations.md").write_text(page(table, seed))
+    print(RESULTS / "hardcore_ablations.md")
+
+
+def page(table: list[str], seed: int) -> str:
+    origin = provenance("")
+    packages = ", ".join(f"{k} {v}" for k, v in origin["packages"].items())
+    return "\n".join([
+        "# hardcore_ablations", "",
+        f"One part of `td3_hardcore_plus` taken away at a time, seed {seed}, the first 1.5M of the recipe's 2M "
+        "decisions, 100 validation terrains, raw reward. One run each: differences smaller than those between the "
+        "seeds of the whole recipe say nothing. What each part does: [docs/hardcore.md](../../docs/hardcore.md).", "",
+        "| recipe | return after 0.5M | after 1M | mean of 1.3M to 1.5M | success there |",
+        "|---|---|---|---|---|", *table, "",
+        "Command: `python benchmarks/hardcore_ablations.py --whole RUN ...`.",
+        f"Versions: {packages}. Machine: {origin['machine']['cpu']}, {origin['machine']['cores']} cores.",
+        "Data: `hardcore_ablations.csv`. Picture: ![curves](hardcore_ablations.png)", "",
+    ])  # fmt: skip
+
+
+def draw(curves: dict[str, tuple[Any, ...]]) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
+    for name, (steps, returns, _) in curves.items():
+        whole = name.startswith("the whole")
+        axes.plot(np.asarray(steps) / 1e6, returns, "k-" if whole else "-", lw=2 if whole else 1, label=name)
+    axes.set_xlabel("million decisions")
+    axes.set_ylabel("return on 100 validation terrains")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small", loc="lower right")
+    figure.savefig(RESULTS / "hardcore_ablations.png", dpi=130)
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    main()
