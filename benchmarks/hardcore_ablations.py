@@ -27,7 +27,6 @@ WITHOUT: dict[str, dict[str, Any]] = {
     "a fall pays all of its -100 from the start": {"learner.reward_floor": None, "learner.reward_floor_end": None},
     "a fall pays -2 to the end": {"learner.reward_floor_end": -6.0},
     "without layer norm": {"networks.critic_layer_norm": False},
-    "without the averaged actor": {"learner.actor_average": 0.0},
 }  # fmt: skip
 
 
@@ -89,6 +88,8 @@ def page(table: list[str], seed: int) -> str:
         "seeds of the whole recipe say nothing. What each part does: [docs/hardcore.md](../../docs/hardcore.md).", "",
         "| recipe | return after 0.5M | after 1M | mean of 1.3M to 1.5M | success there |",
         "|---|---|---|---|---|", *table, "",
+        "The averaged actor, which training never sees, is held against the newest one of the same runs in "
+        "[hardcore_average.md](hardcore_average.md).", "",
         "Command: `python benchmarks/hardcore_ablations.py --whole RUN ...`.",
         f"Versions: {packages}. Machine: {origin['machine']['cpu']}, {origin['machine']['cores']} cores.",
         "Data: `hardcore_ablations.csv`. Picture: ![curves](hardcore_ablations.png)", "",
