@@ -57,7 +57,9 @@ def write(found: list[dict[str, Any]]) -> None:
     text = ["# hardcore_average", "",
             f"`td3_hardcore_plus`: the newest actor and the averaged one of the same training on the same {TERRAINS} "
             "validation terrains; mean return, raw reward, and share that reach the end.", "",
-            "| seed | decisions | newest actor | averaged actor |", "|---|---|---|---|", *rows, ""]  # fmt: skip
+            "| seed | decisions | newest actor | averaged actor |", "|---|---|---|---|", *rows, "",
+            "Command: `python benchmarks/hardcore_average.py RUN CHECKPOINT ...`, RUN being the seed's of "
+            "[hardcore.md](hardcore.md), which names the versions.", "Data: `hardcore_average.json`.", ""]  # fmt: skip
     (RESULTS / "hardcore_average.md").write_text("\n".join(text))
 
 

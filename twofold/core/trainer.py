@@ -54,12 +54,8 @@ class TrainerConfig:
     best_by: Literal["mean", "min"] = (
         "mean"  # of the validation returns; min is TD7's rule: the worst episode counts
     )
-    finalists: int = (
-        1  # the policies best by validation; of several, a second validation takes one at the end,
-    )
-    finalist_episodes: int = (
-        400  # on so many seeds that did not nominate them: the best of many flatters itself
-    )
+    finalists: int = 1  # of several, the best by validation, a second validation chooses at the end, ...
+    finalist_episodes: int = 400  # ... on so many other seeds: the best of many flatters itself
     stop_at: float | None = None  # end before `steps` once a validation return is this good
     test_episodes: int = 100  # on disjoint seeds, once at the end, with the best policy
     log_every: int = field(default=1_000, metadata={"aliases": ("log_interval",)})
@@ -341,7 +337,7 @@ class Trainer:
         own = state["trainer"]
         self.owed, self.last_return = own["owed"], own["last_return"]
         self.evaluated, self.logged = own["evaluated"], own["logged"]
-        self.selection.load_state_dict({"finalists": {}, **own})
+        self.selection.load_state_dict({"finalists": {}, **own})  # checkpoints of before know of none
 
     def _check_space(self) -> None:
         """Refuse to begin what the disk cannot hold: every piece of replay is written twice."""
