@@ -33,7 +33,8 @@ def test_every_preset_begins_with_a_known_section(kind: str) -> None:
 
 @pytest.mark.parametrize("name", CONTROL)
 def test_control_presets_train_save_and_load_exactly(name: str, tmp_path: Path) -> None:
-    env = {"td3_hardcore": "bipedal_hardcore", "td3_hardcore_plus": "walker_hardcore"}.get(name, "pendulum")
+    env = "walker_hardcore" if name.startswith("td3_hardcore_") else "pendulum"
+    env = "bipedal_hardcore" if name == "td3_hardcore" else env
     resolved = load(
         name, env, trainer=SMALL | {"tensorboard": False}, replay={"batch_size": 16, "buffer_size": 500}
     )
