@@ -74,11 +74,11 @@ def write(whole: list[Path], runs: Path, seed: int) -> None:
         for name, columns in curves.items():
             lines.writerows([name, int(s), f"{r:.2f}", f"{w:.2f}"] for s, r, w in zip(*columns, strict=True))
     draw(curves)
-    (RESULTS / "hardcore_ablations.md").write_text(page(table, seed))
+    (RESULTS / "hardcore_ablations.md").write_text(page(table, [n for n in WITHOUT if n not in curves], seed))
     print(RESULTS / "hardcore_ablations.md")
 
 
-def page(table: list[str], seed: int) -> str:
+def page(table: list[str], missing: list[str], seed: int) -> str:
     origin = provenance("")
     packages = ", ".join(f"{k} {v}" for k, v in origin["packages"].items())
     return "\n".join([
@@ -87,7 +87,7 @@ def page(table: list[str], seed: int) -> str:
         "decisions, 100 validation terrains, raw reward. One run each: differences smaller than those between the "
         "seeds of the whole recipe say nothing. What each part does: [docs/hardcore.md](../../docs/hardcore.md).", "",
         "| recipe | return after 0.5M | after 1M | mean of 1.3M to 1.5M | success there |",
-        "|---|---|---|---|---|", *table, "",
+        "|---|---|---|---|---|", *table, "", *([f"Not run: {', '.join(missing)}.", ""] if missing else []),
         "The averaged actor, which training never sees, is held against the newest one of the same runs in "
         "[hardcore_average.md](hardcore_average.md).", "",
         "Command: `python benchmarks/hardcore_ablations.py --whole RUN ...`.",
@@ -103,9 +103,10 @@ def draw(curves: dict[str, tuple[Any, ...]]) -> None:
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
+    seeds = iter(("k-", "k--", "k:", "k-."))
     for name, (steps, returns, _) in curves.items():
-        whole = name.startswith("the whole")
-        axes.plot(np.asarray(steps) / 1e6, returns, "k-" if whole else "-", lw=2 if whole else 1, label=name)
+        style = next(seeds) if name.startswith("the whole") else "-"
+        axes.plot(np.asarray(steps) / 1e6, returns, style, label=name)
     axes.set_xlabel("million decisions")
     axes.set_ylabel("return on 100 validation terrains")
     axes.grid(alpha=0.3)
