@@ -275,6 +275,7 @@ class Trainer:
                 state = self.state_dict()
             self.run.checkpoints.save(self.steps, state, self.replay)
         except OSError as error:
+            self.run.check_lock()  # it may have vanished while it was written to
             raise UserError(f"cannot save into {self.run.folder}: {error.strerror}; training stops") from None
         self._saved = self._mark()
         self._saved_step, self._saved_at = self.steps, time.monotonic()
