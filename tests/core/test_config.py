@@ -40,6 +40,7 @@ def test_presets_hold_the_published_settings() -> None:
     paper, td3, ddpg = (load(name, "pendulum").config for name in ("td3_paper", "td3", "ddpg"))
     assert paper.networks.actor_hidden == (400, 300) and paper.replay.batch_size == 100
     assert paper.learner.actor_lr == paper.learner.critic_lr == 1e-3
+    assert load("td3_paper", "hopper").config.trainer.warmup == 1_000
     assert td3.networks.critic_hidden == (256, 256) and td3.replay.batch_size == 256
     assert (td3.learner.actor_lr, td3.learner.tau, td3.learner.policy_delay) == (3e-4, 0.005, 2)
     assert load("td3", "halfcheetah").config.trainer.warmup == 25_000
