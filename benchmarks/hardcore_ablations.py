@@ -1,8 +1,9 @@
 """What each part of `td3_hardcore_plus` brings: one taken away at a time, 1.5M decisions each, the same seed.
 
-python benchmarks/hardcore_ablations.py --runs=DIR --whole RUN [PART ...]
+python benchmarks/hardcore_ablations.py --runs=DIR --whole RUN... --long RUN [-- PART ...]
 PART is a word of a row's name (default: all). Runs can be stopped and resumed; finished ones are not repeated.
-`--whole` are runs of the whole recipe, compared up to the same step. Writes benchmarks/results/hardcore_ablations.*.
+`--whole` are runs of the whole recipe, `--long` one of `td3_hardcore_long`, compared up to the same step: there
+falls have stayed cheap and the learning rate whole. Writes benchmarks/results/hardcore_ablations.*.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ WITHOUT: dict[str, dict[str, Any]] = {
     "one-step returns (n_step 1)": {"learner.n_step": 1},
     "without lidar history": {"env_args.lidar_history": []},
     "a fall pays all of its -100 from the start": {"learner.reward_floor": None, "learner.reward_floor_end": None},
-    "a fall pays -2 to the end": {"learner.reward_floor_end": -6.0},
     "without layer norm": {"networks.critic_layer_norm": False},
 }  # fmt: skip
 
@@ -35,6 +35,7 @@ def main() -> None:
     typed.add_argument("parts", nargs="*", metavar="PART")
     typed.add_argument("--runs", type=Path, default=Path("runs/hardcore_ablations"))
     typed.add_argument("--whole", type=Path, nargs="+", required=True)
+    typed.add_argument("--long", type=Path)
     typed.add_argument("--seed", type=int, default=1)
     options = typed.parse_args()
     chosen = [n for n in WITHOUT if not options.parts or any(part in n for part in options.parts)]
@@ -42,30 +43,31 @@ def main() -> None:
         folder = options.runs / f"{slug(name)}_seed{options.seed}"
         settings = SHORT | WITHOUT[name]
         api.train("td3_hardcore_plus", "walker_hardcore", run=folder, seed=options.seed, **settings)
-    write(options.whole, options.runs, options.seed)
+    write(rows(options.whole, options.long, options.runs, options.seed), options.seed)
 
 
 def slug(name: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in name)
 
 
-def rows(whole: list[Path], runs: Path, seed: int) -> list[tuple[str, Path]]:
+def rows(whole: list[Path], long: Path | None, runs: Path, seed: int) -> list[tuple[str, Path]]:
     """Name and run of every row that has come far enough."""
     found = [(f"the whole recipe, seed {Run.open(run).resolved.config.seed}", run) for run in whole]
     found += [(name, runs / f"{slug(name)}_seed{seed}") for name in WITHOUT]
+    found += [("falls stay at -2, learning rate at its full value", long)] if long else []
     return [
         (name, run) for name, run in found if (run / "config.json").exists() and curve(run)[0][-1] >= STEPS
     ]
 
 
-def write(whole: list[Path], runs: Path, seed: int) -> None:
+def write(found: list[tuple[str, Path]], seed: int) -> None:
     """Table, data and picture of the validations up to STEPS."""
     table, curves = [], {}
-    for name, run in rows(whole, runs, seed):
+    for name, run in found:
         (steps, returns), (_, success) = curve(run), curve(run, metric="success")
-        upto = steps <= STEPS
+        upto = (steps <= STEPS) & (steps % 100_000 == 0)
         curves[name] = steps[upto], returns[upto], success[upto]
-        middle = [f"{returns[steps <= at][-1]:.0f}" for at in (500_000, 1_000_000)]
+        middle = [f"{returns[steps == at][0]:.0f}" for at in (500_000, 1_000_000)]
         end = f"{returns[upto][-3:].mean():.0f}", f"{success[upto][-3:].mean():.0%}"
         table.append(f"| {' | '.join((name, *middle, *end))} |")
     with open(RESULTS / "hardcore_ablations.csv", "w", newline="") as file:
@@ -85,12 +87,13 @@ def page(table: list[str], missing: list[str], seed: int) -> str:
         "# hardcore_ablations", "",
         f"One part of `td3_hardcore_plus` taken away at a time, seed {seed}, the first 1.5M of the recipe's 2M "
         "decisions, 100 validation terrains, raw reward. One run each: differences smaller than those between the "
-        "seeds of the whole recipe say nothing. What each part does: [docs/hardcore.md](../../docs/hardcore.md).", "",
+        "seeds of the whole recipe say nothing. The last row is `td3_hardcore_long`, which up to here differs in these "
+        "two settings. What each part does: [docs/hardcore.md](../../docs/hardcore.md).", "",
         "| recipe | return after 0.5M | after 1M | mean of 1.3M to 1.5M | success there |",
         "|---|---|---|---|---|", *table, "", *([f"Not run: {', '.join(missing)}.", ""] if missing else []),
         "The averaged actor, which training never sees, is held against the newest one of the same runs in "
         "[hardcore_average.md](hardcore_average.md).", "",
-        "Command: `python benchmarks/hardcore_ablations.py --whole RUN ...`.",
+        "Command: `python benchmarks/hardcore_ablations.py --whole RUN... --long RUN`.",
         f"Versions: {packages}. Machine: {origin['machine']['cpu']}, {origin['machine']['cores']} cores.",
         "Data: `hardcore_ablations.csv`. Picture: ![curves](hardcore_ablations.png)", "",
     ])  # fmt: skip
