@@ -54,7 +54,7 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def plot(runs: dict[str, Any], path: Path) -> None:
-    figure, (share, steps) = plt.subplots(1, 2, figsize=(11, 4))
+    figure, (share, steps) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
     for name, run in runs.items():
         at = [entry["step"] for entry in run["validation"]]
         share.plot(at, [100 * entry["relaxed"] for entry in run["validation"]], marker="o", label=name)
@@ -62,8 +62,7 @@ def plot(runs: dict[str, Any], path: Path) -> None:
     share.axhline(80, color="black", linestyle=":", linewidth=1)
     share.set(xlabel="training steps", ylabel="validation episodes relaxed, %", ylim=(0, 104))
     steps.set(xlabel="training steps", ylabel="mean steps of an episode (at most 100)", ylim=(0, 104))
-    steps.legend(loc="center right")
-    figure.tight_layout()
+    figure.legend(*steps.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     figure.savefig(path, dpi=130)
 
 
