@@ -105,7 +105,7 @@ def draw(curves: dict[str, tuple[Any, ...]]) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
+    figure, axes = plt.subplots(figsize=(8, 6), layout="constrained")
     seeds = iter(("k-", "k--", "k:", "k-."))
     for name, (steps, returns, _) in curves.items():
         style = next(seeds) if name.startswith("the whole") else "-"
@@ -113,7 +113,7 @@ def draw(curves: dict[str, tuple[Any, ...]]) -> None:
     axes.set_xlabel("million decisions")
     axes.set_ylabel("return on 100 validation terrains")
     axes.grid(alpha=0.3)
-    axes.legend(fontsize="small", loc="lower right")
+    figure.legend(fontsize="small", loc="outside lower center", ncols=2)
     figure.savefig(RESULTS / "hardcore_ablations.png", dpi=130)
     plt.close(figure)
 
