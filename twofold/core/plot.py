@@ -57,10 +57,11 @@ def draw_curves(
 
 
 def _draw_mean(axes: Any, curves: list[tuple[Any, Any]]) -> None:
-    """Mean over seeds with its 95 % interval, up to where all runs have come."""
+    """Every run thinly, their mean and its 95 % interval, up to where all runs have come."""
     length = min(len(steps) for steps, _ in curves)
     steps, values = curves[0][0][:length], np.stack([v[:length] for _, v in curves])
     middle = values.mean(axis=0)
     half = np.array([half_interval(s, len(values)) for s in values.std(axis=0, ddof=1)])
+    axes.plot(steps, values.T, color="grey", linewidth=0.7, alpha=0.7)
     axes.plot(steps, middle, label=f"mean of {len(curves)} runs")
     axes.fill_between(steps, middle - half, middle + half, alpha=0.2, label="95 % interval")
