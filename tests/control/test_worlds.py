@@ -87,3 +87,13 @@ def test_image_like_observations_are_flattened() -> None:
     gym.register("Square-v0", Square)
     world = gym_world(GymConfig(id="Square-v0"), rows=1, purpose="train")
     assert world.single_observation_space.shape == (4,)
+
+
+@pytest.mark.parametrize(("kwargs", "follows"), [({}, True), ({"camera_id": -1}, False)])
+def test_the_camera_follows_a_mujoco_body_unless_one_is_asked_for(
+    kwargs: dict[str, Any], follows: bool
+) -> None:
+    env = make_env(GymConfig(id="Walker2d-v5", kwargs=kwargs), "eval", "rgb_array")
+    renderer: Any = env.unwrapped.mujoco_renderer  # type: ignore[attr-defined]
+    assert (renderer.camera_id == renderer.model.camera("track").id) is follows
+    env.close()

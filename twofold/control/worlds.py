@@ -78,6 +78,8 @@ def make_env(cfg: GymConfig, purpose: str, render_mode: str | None = None) -> Un
     """One environment with actions in [-1, 1] and a flat observation."""
     kwargs = dict(cfg.kwargs) | ({"render_mode": render_mode} if render_mode else {})
     env = _made(cfg.id, kwargs)
+    if render_mode == "rgb_array" and not any("camera" in name for name in cfg.kwargs):
+        _follow(env)
     if isinstance(env.observation_space, gym.spaces.Box) and len(env.observation_space.shape) != 1:
         env = gym.wrappers.FlattenObservation(env)
     if cfg.fall_penalty is not None and purpose == "train":
@@ -106,6 +108,15 @@ def _made(name: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
         raise WorldError(f"no Gymnasium environment '{name}'{did} ({str(error).splitlines()[0]})") from None
     except TypeError as error:
         raise WorldError(f"{name} does not take env_args.kwargs={kwargs}: {error}") from None
+
+
+def _follow(env: gym.Env[Any, Any]) -> None:
+    """Film a MuJoCo body with its model's own camera: Gymnasium's default stays where the body began."""
+    renderer = getattr(env.unwrapped, "mujoco_renderer", None)
+    if renderer is not None:
+        import mujoco
+
+        renderer.camera_id = mujoco.mj_name2id(renderer.model, mujoco.mjtObj.mjOBJ_CAMERA, "track")
 
 
 def view(cfg: GymConfig, mode: str) -> EnvRows:
