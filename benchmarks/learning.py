@@ -57,7 +57,7 @@ def write_csv(name: str, runs: list[Path]) -> None:
 
 
 def page(name: str, runs: list[Path], origins: list[dict[str, Any]], note: str) -> str:
-    rows, lasts, tests = [], [], []
+    rows, lasts, tens, tests = [], [], [], []
     for run, origin in zip(runs, origins, strict=True):
         steps, values = curve(run)
         test = json.loads((run / "test.json").read_text())
@@ -65,25 +65,26 @@ def page(name: str, runs: list[Path], origins: list[dict[str, Any]], note: str) 
         score = first["return"]
         success = f"{first['success']['mean']:.1%}" if "success" in first else "-"
         lasts.append(values[-1])
+        tens.append(float(values[-10:].mean()))
         tests.append(score["mean"])
         cells = (Run.open(run).resolved.config.seed, f"{steps[-1]:,}", f"{minutes(run):.0f}", f"{values[-1]:.1f}",
-                 len(values), chosen(run), f"{score['mean']:.1f} ± {score['std']:.1f}", success,
+                 f"{tens[-1]:.1f}", len(values), chosen(run), f"{score['mean']:.1f} ± {score['std']:.1f}", success,
                  f"{score['episodes']:.0f}", f"`{command(origin['command'])}`")  # fmt: skip
         rows.append(f"| {' | '.join(map(str, cells))} |")
     packages = ", ".join(f"{k} {v}" for k, v in origins[0]["packages"].items())
     machine = origins[0]["machine"]
     over_seeds = [
-        f"Mean over seeds at the end: **{interval(lasts)}**; best policies on test seeds: **{interval(tests)}** "
-        "(mean and 95 % interval of the mean over seeds).",
+        f"Mean over seeds at the end: **{interval(lasts)}**; of the last ten evaluations: **{interval(tens)}**; "
+        f"best policies on test seeds: **{interval(tests)}** (mean and 95 % interval of the mean over seeds).",
         "",
     ]
     if len(runs) == 1:
         over_seeds = []  # one seed has no interval
     return "\n".join([
         f"# {name}", "", note, "",
-        "| seed | steps | minutes | last policy, validation seeds | candidates | chosen, of step "
-        "| it on test seeds | success | episodes | command |",
-        "|---|---|---|---|---|---|---|---|---|---|", *rows, "",
+        "| seed | steps | minutes | last policy, validation seeds | mean of the last ten | candidates "
+        "| chosen, of step | it on test seeds | success | episodes | command |",
+        "|---|---|---|---|---|---|---|---|---|---|---|", *rows, "",
         *over_seeds,
         f"Versions: {packages}; commit {origins[0]['commit']}. Machine: {machine['cpu']}, {machine['cores']} cores.",
         f"Data: `{name}.csv`. Picture: ![curves]({name}.png)", "",

@@ -98,7 +98,8 @@ examples: twofold show runs/pendulum/td3_seed0
     "list": "usage: twofold list\n\nWorlds, learners, networks, and the presets for --env-config and --config.",
     "plot": """usage: twofold plot RUN ... [--out=FILE.png] [--metric=return] [--world=NAME] [--mean]
 
-Learning curves of one or several runs; --mean draws the mean over runs with its 95 % interval.""",
+Learning curves of one or several runs; --mean draws the mean over runs with its 95 % interval,
+and every run thinly.""",
     "export": """usage: twofold export RUN_OR_POLICY | --zoo=NAME [--out=FILE.onnx]
 
 Write ONNX that takes raw observations and returns real actions, and check it against the policy.""",
