@@ -37,7 +37,7 @@ def peers_python() -> Path:
 
 def machine() -> dict[str, Any]:
     """The hardware and system that the numbers belong to."""
-    from twofold.core.run import cpu_name
+    from twofold.store.run import cpu_name
 
     return {
         "cpu": cpu_name(),
@@ -74,8 +74,8 @@ def replay_memory(items: int = 1_000_000, chunk: int = 10_000) -> dict[str, floa
 
     from twofold.core import tree
     from twofold.core.replay import Ring
-    from twofold.core.rows import EnvRows
     from twofold.core.writers import TransitionWriter
+    from twofold.rows.envs import EnvRows
 
     world = EnvRows(lambda: gym.make("HalfCheetah-v5"), 1)
     obs, action = world.single_observation_space, world.single_action_space

@@ -13,8 +13,8 @@ from typing import Any
 
 import matplotlib
 
-from twofold.core.run import Run
 from twofold.crystal.shipping import told
+from twofold.store.run import Run
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

@@ -22,12 +22,13 @@ import numpy as np
 
 from twofold import api
 from twofold.control.worlds import GymConfig, make_env
-from twofold.core import config, doctor
-from twofold.core.checkpoint import Checkpoints, load_replay
+from twofold.core import finite as doctor
 from twofold.core.errors import UserError
-from twofold.core.run import Run, cpu_name, versions
 from twofold.core.trainer import Trainer
-from twofold.core.workers import WorkerRows
+from twofold.rows.workers import WorkerRows
+from twofold.settings import config
+from twofold.store.checkpoint import Checkpoints, load_replay
+from twofold.store.run import Run, cpu_name, versions
 
 RESULTS = Path(__file__).resolve().parent / "results"
 SAVE_SECONDS = 60

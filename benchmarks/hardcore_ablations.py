@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from twofold import api
-from twofold.core.plot import curve
-from twofold.core.run import Run, provenance
+from twofold.show.plot import curve
+from twofold.store.run import Run, provenance
 
 RESULTS = Path(__file__).resolve().parent / "results"
 STEPS = 1_500_000

@@ -16,11 +16,11 @@ from typing import Any
 from safetensors.numpy import load_file
 
 from twofold.core import seeding
-from twofold.core.checkpoint import unpack
 from twofold.core.evaluate import evaluate, summaries
-from twofold.core.policy_file import make_learner
-from twofold.core.run import Run
-from twofold.core.world import make_world
+from twofold.rows.world import make_world
+from twofold.store.checkpoint import unpack
+from twofold.store.policy_file import make_learner
+from twofold.store.run import Run
 
 RESULTS = Path(__file__).resolve().parent / "results"
 TERRAINS = 200

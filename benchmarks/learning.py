@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from twofold.core.evaluate import half_interval
-from twofold.core.plot import curve, draw_curves
-from twofold.core.policy_file import unseal
-from twofold.core.run import Run
+from twofold.show.plot import curve, draw_curves
+from twofold.store.policy_file import unseal
+from twofold.store.run import Run
 
 RESULTS = Path(__file__).resolve().parent / "results"
 

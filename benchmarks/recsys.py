@@ -16,10 +16,10 @@ from typing import Any
 import torch
 
 from twofold import api
-from twofold.core.config import load, parse_value
-from twofold.core.run import provenance
 from twofold.recsys.metrics import over_seeds
 from twofold.recsys.standings import COLUMNS, draw, table, text
+from twofold.settings.config import load, parse_value
+from twofold.store.run import provenance
 
 
 def trained(options: Any, settings: dict[str, Any]) -> list[Path]:

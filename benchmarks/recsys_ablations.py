@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from twofold import api
-from twofold.core.run import provenance
 from twofold.recsys.metrics import over_seeds
+from twofold.store.run import provenance
 
 RESULTS = Path(__file__).resolve().parent / "results"
 # A third of the preset's steps: what a part brings shows early.

@@ -23,16 +23,16 @@ from typing import Any
 import numpy as np
 
 from twofold import api
-from twofold.core.config import load
 from twofold.core.experience import Steps
-from twofold.core.policy_file import make_learner
 from twofold.core.replay import make_replay
-from twofold.core.run import Run, provenance
 from twofold.core.seeding import Generators
 from twofold.recsys.catalogue import Catalogue
 from twofold.recsys.quit import close_by_distance
 from twofold.recsys.truth import Matrix
 from twofold.recsys.users import Feelings, Rules, Users
+from twofold.settings.config import load
+from twofold.store.policy_file import make_learner
+from twofold.store.run import Run, provenance
 
 RESULTS = Path(__file__).resolve().parent / "results"
 REFERENCE = {"user steps/s": 5900, "updates/s": 15, "seconds for 1M steps": 8657}

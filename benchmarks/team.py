@@ -200,9 +200,9 @@ def random_play(case: Case, episodes: int = 200) -> dict[str, Any]:
     """What uniform choices among the available actions score on the test seeds of a case."""
     import numpy as np
 
-    from twofold.core.config import load, parse_value
     from twofold.core.seeding import TEST
-    from twofold.core.world import make_world
+    from twofold.rows.world import make_world
+    from twofold.settings.config import load, parse_value
 
     settings = {key: parse_value(value) for key, _, value in (text.partition("=") for text in case.settings)}
     world: Any = make_world(

@@ -16,9 +16,9 @@ import numpy as np
 import torch
 
 from twofold import api
-from twofold.core.config import load
-from twofold.core.run import Run
-from twofold.core.world import make_world
+from twofold.rows.world import make_world
+from twofold.settings.config import load
+from twofold.store.run import Run
 
 RESULTS = Path(__file__).resolve().parent / "results"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from learning import command
 
-from twofold.core import files
-from twofold.core.policy_file import ZOO, seal, unseal
+from twofold.store import files
+from twofold.store.policy_file import ZOO, seal, unseal
 
 
 def main(name: str, run: Path) -> int:

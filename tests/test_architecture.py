@@ -11,10 +11,14 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent / "twofold"
 DOMAINS = ("control", "recsys", "crystal", "team")
 ALLOWED = {  # what each layer may import of twofold besides itself
-    "core": set(),
-    "nets": {"core"},
-    "learners": {"core", "nets"},
-    **{domain: {"core", "nets", "learners"} for domain in DOMAINS},
+    "core": {"store", "show"},
+    "settings": {"core"},
+    "store": {"core", "settings"},
+    "rows": {"core", "settings"},
+    "show": {"core", "settings", "store"},
+    "nets": {"core", "settings"},
+    "learners": {"core", "settings", "store", "nets"},
+    **{domain: {"core", "settings", "store", "rows", "show", "nets", "learners"} for domain in DOMAINS},
 }
 
 

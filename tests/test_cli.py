@@ -147,8 +147,8 @@ def test_a_users_mistake_is_one_message(
 def test_a_policy_for_another_world_is_refused(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from twofold.core.checkpoint import pack
-    from twofold.core.policy_file import seal, unseal
+    from twofold.store.checkpoint import pack
+    from twofold.store.policy_file import seal, unseal
 
     arrays, about = unseal(run / "best.safetensors")
     about["values"]["env_args.id"] = "Hopper-v5"

@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from twofold import api
-from twofold.core.checkpoint import pack, unpack
-from twofold.core.config import CONF, config_names, load
-from twofold.core.policy_file import make_learner
-from twofold.core.run import Run
-from twofold.core.world import make_world
+from twofold.rows.world import make_world
+from twofold.settings.config import CONF, config_names, load
+from twofold.store.checkpoint import pack, unpack
+from twofold.store.policy_file import make_learner
+from twofold.store.run import Run
 
 SMALL: dict[str, Any] = {"steps": 80, "warmup": 30, "eval_every": 80, "eval_episodes": 1, "test_episodes": 0}
 CONTROL = [

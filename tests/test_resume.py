@@ -11,10 +11,10 @@ import pytest
 from parts import stop_at
 
 from twofold import api
-from twofold.core.checkpoint import pack
-from twofold.core.config import load
-from twofold.core.run import Run
 from twofold.core.trainer import Trainer
+from twofold.settings.config import load
+from twofold.store.checkpoint import pack
+from twofold.store.run import Run
 
 WORLDS = [
     ("pendulum", {}, 1),

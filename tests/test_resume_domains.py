@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from digest import digest
 from parts import stop_at
 
 from twofold import api
-from twofold.core.config import load
-from twofold.core.digest import digest
-from twofold.core.run import Run
 from twofold.core.trainer import Trainer
+from twofold.settings.config import load
+from twofold.store.run import Run
 
 SMALL = {"eval_episodes": 2, "eval_rows": 1, "test_episodes": 0, "tensorboard": False}
 VECTOR = {"actor_hidden": [16], "critic_hidden": [16]}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from twofold.cli import main
-from twofold.core.policy_file import load_policy, unseal, zoo_names, zoo_path
+from twofold.store.policy_file import load_policy, unseal, zoo_names, zoo_path
 
 
 @pytest.mark.parametrize("name", zoo_names())

@@ -11,21 +11,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .api import Trained, check_env, train
-    from .core.policy_file import load_policy
-    from .core.registry import learners, networks, worlds
-    from .core.world import check_world
+    from twofold.api import Trained, check_env, train
+    from twofold.rows.world import check_world
+    from twofold.settings.registry import learners, networks, worlds
+    from twofold.store.policy_file import load_policy
 
 __version__ = "0.1.0"
 _PLACES = {
     "train": "api",
     "Trained": "api",
     "check_env": "api",
-    "load_policy": "core.policy_file",
-    "check_world": "core.world",
-    "worlds": "core.registry",
-    "learners": "core.registry",
-    "networks": "core.registry",
+    "load_policy": "store.policy_file",
+    "check_world": "rows.world",
+    "worlds": "settings.registry",
+    "learners": "settings.registry",
+    "networks": "settings.registry",
 }
 __all__ = ["Trained", "check_env", "check_world", "learners", "load_policy", "networks", "train", "worlds"]
 

@@ -11,17 +11,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from .core.config import Resolved, flatten, layers_for, resolve
-from .core.console import Progress
-from .core.errors import CheckpointError, UserError
-from .core.evaluate import evaluate, summaries
-from .core.files import read_json
-from .core.imports import import_user_code
-from .core.policy_file import LoadedPolicy, load_policy, make_learner
-from .core.run import Run
-from .core.seeding import TEST, generator
-from .core.trainer import Trainer
-from .core.world import check_world, evaluation_names, make_world
+from twofold.core.errors import CheckpointError, UserError
+from twofold.core.evaluate import evaluate, summaries
+from twofold.core.seeding import TEST, generator
+from twofold.core.trainer import Trainer
+from twofold.rows.world import check_world, evaluation_names, make_world
+from twofold.settings.config import Resolved, flatten, layers_for, resolve
+from twofold.settings.imports import import_user_code
+from twofold.show.console import Progress
+from twofold.store.files import read_json
+from twofold.store.policy_file import LoadedPolicy, load_policy, make_learner
+from twofold.store.run import Run
 
 Summary = dict[str, dict[str, float]]
 
@@ -116,7 +116,7 @@ def go(
             return Trained(run.folder, test)
         trainer = build(run, imports)
         trainer.train(progress)
-        from .core.plot import draw_curves
+        from twofold.show.plot import draw_curves
 
         draw_curves([run.folder], run.folder / "curve.png")
         return Trained(run.folder, trainer.test() if run.resolved.config.trainer.test_episodes else {})

@@ -21,7 +21,7 @@ class Arguments:
 
 def parse(argv: list[str], options: tuple[str, ...]) -> Arguments:
     """Split a command line; a key of `options` is the command's, every other one is a setting."""
-    from twofold.core.config import parse_value
+    from twofold.settings.config import parse_value
 
     found, rest = Arguments(), list(argv)
     while rest:
@@ -92,9 +92,9 @@ def _complain(message: str) -> None:
 
 
 def _dispatch(command: str, argv: list[str]) -> int:
-    from twofold.core.console import set_up_logging
     from twofold.core.errors import UserError
-    from twofold.core.settings import nearest
+    from twofold.settings.schema import nearest
+    from twofold.show.console import set_up_logging
 
     known = {name: globals()[f"_{name}"] for name in HELP}
     if command not in known and command not in DOMAIN_COMMANDS:
@@ -119,10 +119,10 @@ def _dispatch(command: str, argv: list[str]) -> int:
 
 def _train(argv: list[str]) -> int:
     from twofold import api
-    from twofold.core.config import Layer, layers_for, resolve
     from twofold.core.errors import UserError
-    from twofold.core.imports import import_user_code
-    from twofold.core.run import Run
+    from twofold.settings.config import Layer, layers_for, resolve
+    from twofold.settings.imports import import_user_code
+    from twofold.store.run import Run
 
     typed = parse(argv, ("config", "env-config", "run", "runs", "from", "import", *_TEAM_OPTIONS))
     if typed.places:
@@ -166,7 +166,7 @@ _TEAM_OPTIONS = ("multi-algs", "train-alg", "partners", "observer")
 
 def _translate(typed: Arguments) -> None:
     """PyMARL's command line for the team's algorithms."""
-    from twofold.core.config import find_config, read_yaml
+    from twofold.settings.config import find_config, read_yaml
 
     config = typed.options.get("config", "td3")
     if "multi-algs" not in typed.options:
@@ -180,8 +180,8 @@ def _translate(typed: Arguments) -> None:
 
 def _resume(argv: list[str]) -> int:
     from twofold import api
-    from twofold.core.imports import import_user_code
-    from twofold.core.run import Run
+    from twofold.settings.imports import import_user_code
+    from twofold.store.run import Run
 
     typed = parse(argv, ("import",))
     folder = _place(typed, "a run directory")
@@ -220,7 +220,7 @@ def _command(argv: list[str]) -> str:
 
 
 def _progress() -> Any:
-    from twofold.core.console import Bar, Quiet
+    from twofold.show.console import Bar, Quiet
 
     return Bar() if sys.stderr.isatty() else Quiet()
 
@@ -236,8 +236,8 @@ def _place(typed: Arguments, what: str) -> str:
 
 
 def _policy(typed: Arguments) -> Any:
-    from twofold.core.imports import import_user_code
-    from twofold.core.policy_file import load_policy, zoo_path
+    from twofold.settings.imports import import_user_code
+    from twofold.store.policy_file import load_policy, zoo_path
 
     import_user_code(typed.options.get("import", ()))
     if "zoo" in typed.options:
@@ -260,8 +260,8 @@ def _eval(argv: list[str]) -> int:
 
 
 def _int(typed: Arguments, name: str, default: int) -> int:
-    from twofold.core.config import parse_value
-    from twofold.core.settings import convert
+    from twofold.settings.config import parse_value
+    from twofold.settings.schema import convert
 
     return int(convert(f"--{name}", parse_value(str(typed.options.get(name, default))), int))
 
@@ -275,8 +275,8 @@ def _print_scores(scores: dict[str, Any], where: str) -> None:
 
 
 def _play(argv: list[str]) -> int:
-    from twofold.core.play import play, viewed_world, write_video
-    from twofold.core.world import evaluation_names, make_world
+    from twofold.rows.world import evaluation_names, make_world
+    from twofold.show.play import play, viewed_world, write_video
 
     typed = parse(argv, ("out", "human", "seed", "zoo", "import"))
     policy, seed = _policy(typed), _int(typed, "seed", 3_000_000)
@@ -295,9 +295,9 @@ def _play(argv: list[str]) -> int:
 
 
 def _show(argv: list[str]) -> int:
-    from twofold.core.config import layers_for, plain, resolve
-    from twofold.core.imports import import_user_code
-    from twofold.core.run import Run
+    from twofold.settings.config import layers_for, plain, resolve
+    from twofold.settings.imports import import_user_code
+    from twofold.store.run import Run
 
     typed = parse(argv, ("config", "env-config", "import"))
     import_user_code(typed.options.get("import", ()))
@@ -315,7 +315,7 @@ def _show(argv: list[str]) -> int:
 
 
 def _show_progress(run: Any) -> None:
-    from twofold.core import files
+    from twofold.store import files
 
     print()
     for key, value in files.read_json(run.folder / "provenance.json").items():
@@ -333,9 +333,9 @@ def _show_progress(run: Any) -> None:
 
 
 def _list(argv: list[str]) -> int:
-    from twofold.core.config import CONF, config_names
-    from twofold.core.policy_file import zoo_names
-    from twofold.core.registry import learners, networks, worlds
+    from twofold.settings.config import CONF, config_names
+    from twofold.settings.registry import learners, networks, worlds
+    from twofold.store.policy_file import zoo_names
 
     for title, registry in (("worlds", worlds), ("learners", learners), ("networks", networks)):
         print(title)
@@ -352,7 +352,7 @@ def _list(argv: list[str]) -> int:
 
 def _plot(argv: list[str]) -> int:
     from twofold.core.errors import UserError
-    from twofold.core.plot import draw_curves
+    from twofold.show.plot import draw_curves
 
     typed = parse(argv, ("out", "metric", "world", "mean"))
     if not typed.places:

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from . import api
-from .core.config import Config
-from .core.console import Bar, Quiet
-from .core.evaluate import evaluate, summary
-from .core.play import play, side_by_side, viewed_world, write_video
-from .core.policy_file import load_policy, make_learner
-from .core.protocols import Policy
-from .core.seeding import final_seeds, generator
-from .core.world import make_world
+from twofold import api
+from twofold.core.evaluate import evaluate, summary
+from twofold.core.protocols import Policy
+from twofold.core.seeding import final_seeds, generator
+from twofold.rows.world import make_world
+from twofold.settings.config import Config
+from twofold.show.console import Bar, Quiet
+from twofold.show.play import play, side_by_side, viewed_world, write_video
+from twofold.store.policy_file import load_policy, make_learner
 
 
 def demo(steps: int = 8_000, runs: str = "runs") -> int:

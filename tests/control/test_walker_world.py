@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from twofold.control.walker_world import WalkerConfig, walker_world
-from twofold.core.world import check_world
+from twofold.rows.world import check_world
 
 SHAPED = WalkerConfig(repeat=2, lidar_history=(4, 8), fall_penalty=-2.0, reward_scale=3.0)
 

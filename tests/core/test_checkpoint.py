@@ -9,9 +9,9 @@ import torch
 from parts import batch
 
 from twofold.core import tree
-from twofold.core.checkpoint import Checkpoints, load_replay, pack, unpack
 from twofold.core.errors import CheckpointError
 from twofold.core.replay import Ring
+from twofold.store.checkpoint import Checkpoints, load_replay, pack, unpack
 
 STATE = {"a": {"w": np.arange(6.0).reshape(2, 3)}, "n": 3, "text": "x", "none": None, "list": [1.5, 2]}
 

@@ -10,9 +10,9 @@ from parts import ACTIONS, OBS, Counter, batch
 from twofold.core.collect import Collector
 from twofold.core.errors import NonFiniteError
 from twofold.core.replay import Ring
-from twofold.core.rows import EnvRows
 from twofold.core.seeding import TEST, VALIDATION, episode_seed
 from twofold.core.writers import TransitionWriter
+from twofold.rows.envs import EnvRows
 
 
 class Scripted:

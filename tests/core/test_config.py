@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from twofold.core.config import (
+from twofold.core.errors import ConfigError
+from twofold.settings.config import (
     config_names,
     from_values,
     layers_for,
@@ -15,8 +16,7 @@ from twofold.core.config import (
     read_yaml,
     resolve,
 )
-from twofold.core.errors import ConfigError
-from twofold.core.registry import networks
+from twofold.settings.registry import networks
 
 
 def test_layers_win_in_the_order_default_env_alg_command_line() -> None:

@@ -7,7 +7,7 @@ import pytest
 from parts import Counter
 
 from twofold.core.evaluate import Interrupted, evaluate, half_interval, summary
-from twofold.core.rows import EnvRows
+from twofold.rows.envs import EnvRows
 
 
 class Still:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from twofold.core.config import load
 from twofold.core.errors import UserError
-from twofold.core.play import side_by_side, viewed_world, write_video
-from twofold.core.registry import worlds
+from twofold.settings.config import load
+from twofold.settings.registry import worlds
+from twofold.show.play import side_by_side, viewed_world, write_video
 
 
 def test_a_video_of_odd_size_is_written(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from twofold.core import files
-from twofold.core.selection import Selection
+from twofold.store import files
+from twofold.store.selection import Selection
 
 
 def offered(selection: Selection, scores: dict[int, float]) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from twofold.core.errors import ConfigError
-from twofold.core.settings import convert, edit_distance, nearest
+from twofold.settings.schema import convert, edit_distance, nearest
 
 
 def test_whole_numbers_may_be_written_as_25e3_but_not_as_a_half() -> None:

@@ -6,11 +6,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from twofold.core import spaces
 from twofold.core.errors import ConfigError
-from twofold.core.registry import Registry, learners
 from twofold.core.schedules import Schedule
 from twofold.core.seeding import Generators, final_seeds, validation_seeds
+from twofold.settings.registry import Registry, learners
+from twofold.store import spaces
 
 
 def test_generators_depend_on_seed_and_name_alone() -> None:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from twofold import api
-from twofold.core.config import load
 from twofold.core.errors import UserError
-from twofold.core.run import Run
 from twofold.core.trainer import Trainer
+from twofold.settings.config import load
+from twofold.store.run import Run
 
 SMALL = {
     "networks": {"actor_hidden": [16], "critic_hidden": [16]},
@@ -93,7 +93,7 @@ def test_losses_values_and_returns_are_logged_and_speed_apart(tmp_path: Path) ->
 
 
 def test_the_best_policy_is_the_one_with_the_best_validation_score(tmp_path: Path) -> None:
-    from twofold.core.policy_file import unseal
+    from twofold.store.policy_file import unseal
 
     trainer(tmp_path / "r").train()
     scores = {r["step"]: r["return"]["mean"] for r in records(tmp_path / "r", "evaluations.jsonl")}
@@ -110,7 +110,7 @@ def test_the_final_score_is_on_test_seeds_and_leaves_the_last_weights_in_place(t
 
 
 def test_a_second_validation_on_other_seeds_chooses_among_the_finalists(tmp_path: Path) -> None:
-    from twofold.core.policy_file import unseal
+    from twofold.store.policy_file import unseal
 
     settings = {"eval_every": 50, "finalists": 3, "finalist_episodes": 2}
     trainer(tmp_path / "r", trainer=settings).train()

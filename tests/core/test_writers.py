@@ -7,9 +7,9 @@ import pytest
 from parts import ACTIONS, OBS
 
 from twofold.core import tree
-from twofold.core.checkpoint import pack, unpack
 from twofold.core.experience import Steps, Transition
 from twofold.core.writers import TransitionWriter
+from twofold.store.checkpoint import pack, unpack
 
 
 def steps(t: int, rows: int = 1, **over: Any) -> Steps:

@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 
 from twofold.core.errors import ConfigError
-from twofold.core.registry import worlds
-from twofold.core.world import check_world
 from twofold.crystal.displacements import GraphConfig, GraphEnv, element_features, graph
 from twofold.crystal.library import make_sets
 from twofold.crystal.rewards import reward
 from twofold.crystal.structures import builtin
 from twofold.crystal.world import RelaxConfig, SpringEnv
+from twofold.rows.world import check_world
+from twofold.settings.registry import worlds
 
 COPPER = {"cu": {"structures": ["Cu"], "rattle": [0.1, 0.1]}}
 WEIGHTS = (2.0, 3.0, 4.0)

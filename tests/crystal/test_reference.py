@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from twofold.core.config import layers_for, resolve
 from twofold.core.errors import ConfigError
-from twofold.core.policy_file import make_learner
-from twofold.core.registry import worlds
 from twofold.crystal.reference import CrystalTD3Config, disturbed
+from twofold.settings.config import layers_for, resolve
+from twofold.settings.registry import worlds
+from twofold.store.policy_file import make_learner
 
 FORCE = np.random.default_rng(0).standard_normal((3, 5, 3)).astype(np.float32)
 

@@ -3,9 +3,9 @@ import pytest
 
 from twofold.core import tree
 from twofold.core.errors import ConfigError
-from twofold.core.registry import worlds
-from twofold.core.world import Where
 from twofold.crystal.displacements import GraphConfig
+from twofold.rows.world import Where
+from twofold.settings.registry import worlds
 
 SETS = {
     "cu": {"structures": ["Cu", "Al"], "rattle": [0.1, 0.1]},

@@ -11,9 +11,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from digest import digest
 from harness import Driver, command
-
-from twofold.core.digest import digest
 
 MEMORY = Path("/dev/shm")
 

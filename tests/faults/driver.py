@@ -41,9 +41,10 @@ class Faults:
 
 def put_in(faults: Faults, progress: int) -> None:
     """Count events where they happen: writing, collecting, updating, evaluating, testing."""
-    from twofold.core import files, trainer
+    from twofold.core import trainer
     from twofold.core.collect import Collector
     from twofold.learners.td3 import TD3
+    from twofold.store import files
 
     files.moment = lambda name: faults("moment")
     collect, update, evaluate, test = Collector.step, TD3.update, trainer.evaluate, trainer.Trainer.test

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from twofold.core.checkpoint import Checkpoints
+from twofold.store.checkpoint import Checkpoints
 
 HERE = Path(__file__).parent
 TINY = (

@@ -8,7 +8,7 @@ import sys
 import time
 
 from twofold.core.errors import UserError
-from twofold.core.policy_file import load_policy
+from twofold.store.policy_file import load_policy
 
 
 def peak() -> float:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from twofold.core.config import _schema, _sections, layers_for, load
 from twofold.core.errors import ConfigError
-from twofold.core.settings import edit_distance, resolve_name
+from twofold.settings.config import _schema, _sections, layers_for, load
+from twofold.settings.schema import edit_distance, resolve_name
 
 LETTERS = string.ascii_lowercase + string.digits + "_."
 

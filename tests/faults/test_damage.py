@@ -8,12 +8,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from digest import digest
 from harness import Driver, command, newest
 
-from twofold.core.checkpoint import Checkpoints
-from twofold.core.digest import digest
 from twofold.core.errors import CheckpointError
-from twofold.core.policy_file import unseal
+from twofold.store.checkpoint import Checkpoints
+from twofold.store.policy_file import unseal
 
 Straight = tuple[Path, dict[str, str]]
 

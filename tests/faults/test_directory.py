@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from digest import digest
 from harness import Driver, command, newest
-
-from twofold.core.digest import digest
 
 Straight = tuple[Path, dict[str, str]]
 LONG = ("trainer.steps=1_000_000", "trainer.warmup=1_000_000", "trainer.eval_every=1_000_000")

@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from digest import digest
 from harness import Driver, command, newest
 
 from twofold import api
-from twofold.core import config, files
-from twofold.core.digest import digest
 from twofold.core.errors import UserError
-from twofold.core.jsonlines import JsonLines
-from twofold.core.run import Run
 from twofold.core.trainer import Trainer
+from twofold.settings import config
+from twofold.store import files
+from twofold.store.jsonlines import JsonLines
+from twofold.store.run import Run
 
 Straight = tuple[Path, dict[str, str]]
 

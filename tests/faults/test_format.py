@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from harness import HERE, Driver, newest
 
-from twofold.core import files
-from twofold.core.checkpoint import Checkpoints, FormatError, _own_checksum
-from twofold.core.policy_file import load_policy, seal, unseal
+from twofold.store import files
+from twofold.store.checkpoint import Checkpoints, FormatError, _own_checksum
+from twofold.store.policy_file import load_policy, seal, unseal
 
 DATA = HERE / "data" / "format_1"
 

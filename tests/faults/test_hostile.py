@@ -19,11 +19,11 @@ import pytest
 from harness import HERE, Driver
 
 import twofold
-from twofold.core import files
-from twofold.core.config import read_yaml
 from twofold.core.errors import CheckpointError, ConfigError, UserError
-from twofold.core.policy_file import load_policy, seal, unseal
-from twofold.core.run import Run
+from twofold.settings.config import read_yaml
+from twofold.store import files
+from twofold.store.policy_file import load_policy, seal, unseal
+from twofold.store.run import Run
 
 Straight = tuple[Path, dict[str, str]]
 PACKAGE = Path(twofold.__file__).parent
@@ -262,7 +262,7 @@ def test_pickle_under_our_names_is_never_loaded(
 
 
 def remade_manifest(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    from twofold.core.checkpoint import _own_checksum
+    from twofold.store.checkpoint import _own_checksum
 
     for path in (folder / "checkpoints").glob("step_*/MANIFEST.json"):
         manifest = json.loads(path.read_bytes())
@@ -342,7 +342,7 @@ def test_one_checkpoint_behind_a_link_is_refused(driver: Driver, victim: Path, t
 
 
 def test_state_of_another_shape_is_refused_without_a_traceback(driver: Driver, victim: Path) -> None:
-    from twofold.core.checkpoint import Checkpoints
+    from twofold.store.checkpoint import Checkpoints
 
     store = Checkpoints(victim / "checkpoints")
     for rest in (

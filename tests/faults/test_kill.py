@@ -9,9 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
+from digest import digest
 from harness import Child, Driver, at, command, leftovers, newest
-
-from twofold.core.digest import digest
 
 SAVE_EVERY = 50
 MOMENTS = 190  # writes, fsyncs, links and renames of the whole tiny run, about

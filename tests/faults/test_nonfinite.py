@@ -12,11 +12,11 @@ import torch
 from safetensors.numpy import load_file
 
 from twofold import api
-from twofold.core import config
-from twofold.core.checkpoint import pack
 from twofold.core.errors import NonFiniteError
-from twofold.core.run import Run
 from twofold.core.trainer import Trainer
+from twofold.settings import config
+from twofold.store.checkpoint import pack
+from twofold.store.run import Run
 
 
 def trainer(folder: Path, **more: Any) -> Trainer:

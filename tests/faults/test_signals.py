@@ -6,9 +6,8 @@ import signal
 from pathlib import Path
 
 import pytest
+from digest import digest
 from harness import Driver, at, command, newest
-
-from twofold.core.digest import digest
 
 Straight = tuple[Path, dict[str, str]]
 # Name, event, its number, signal, exit code.

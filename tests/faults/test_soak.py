@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from twofold import api
-from twofold.core import config
-from twofold.core.run import Run
+from twofold.settings import config
+from twofold.store.run import Run
 
 
 def resident() -> float:
@@ -77,7 +77,7 @@ def test_memory_and_handles_stay_over_two_hundred_thousand_steps(tmp_path: Path,
 
 def test_episode_without_end_takes_bytes_not_kilobytes_for_each_step() -> None:
     """The log of actions that exact resuming needs grows by the action alone."""
-    from twofold.core.rows import EpisodeLog
+    from twofold.rows.envs import EpisodeLog
 
     log, action = EpisodeLog(1), np.zeros(6, np.float32)
     log.start(0, 7)

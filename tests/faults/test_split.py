@@ -6,9 +6,8 @@ import signal
 from pathlib import Path
 
 import pytest
+from digest import digest
 from harness import Driver, at, command, newest
-
-from twofold.core.digest import digest
 
 SHORT = ("trainer.steps=300", "trainer.eval_every=150")
 WALKS = (*SHORT, "trainer.eval_every=300")

@@ -18,8 +18,8 @@ from harness import HERE, Driver, command, newest
 
 from twofold.core.errors import WorldError
 from twofold.core.experience import Steps
-from twofold.core.workers import WorkerRows
 from twofold.core.writers import TransitionWriter
+from twofold.rows.workers import WorkerRows
 
 ROWS = 2
 

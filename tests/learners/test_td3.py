@@ -11,13 +11,13 @@ from parts import ACTIONS, OBS, Constant, batch, small_td3, td3_with
 from torch import Tensor, nn
 
 from twofold.core import tree
-from twofold.core.checkpoint import pack, unpack
 from twofold.core.errors import ConfigError
 from twofold.core.seeding import Generators
 from twofold.learners.gradients import Autograd
 from twofold.learners.td3 import TD3, TD3Config
 from twofold.nets.fused import FusedTD3
 from twofold.nets.vector import VectorConfig, VectorNetworks
+from twofold.store.checkpoint import pack, unpack
 
 
 def target_of(learner: TD3, items: Any, noise: Tensor | None = None) -> Tensor:

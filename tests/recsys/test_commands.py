@@ -4,13 +4,13 @@ import signal
 import pytest
 
 from twofold import api
-from twofold.core.checkpoint import pack
-from twofold.core.config import load
 from twofold.core.errors import UserError
-from twofold.core.run import Run
 from twofold.core.signals import Stopped
 from twofold.recsys import commands
 from twofold.recsys.recommend import load_recommender
+from twofold.settings.config import load
+from twofold.store.checkpoint import pack
+from twofold.store.run import Run
 
 SMALL = {
     "env_args.synthetic.users": 20,

@@ -186,7 +186,7 @@ def test_subgoals_are_about_observations_or_about_the_state(obs_is_state):
 
 def prior_run(folder, **settings):
     """A finished prior stage: a checkpoint of its learner."""
-    from twofold.core.checkpoint import Checkpoints
+    from twofold.store.checkpoint import Checkpoints
 
     learner = PriorLearner(PriorConfig(subgoal_dim=4, model_hidden=8, **settings), **parts())
     for _ in range(3):

@@ -8,7 +8,7 @@ import pytest
 from twofold import api
 from twofold.core import tree
 from twofold.core.errors import CheckpointError, ConfigError, UserError
-from twofold.core.world import check_world
+from twofold.rows.world import check_world
 from twofold.team import commands
 from twofold.team.partners import (
     cross_play,

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from twofold.core import tree
-from twofold.core.config import load
 from twofold.core.errors import ConfigError, MissingPackage
-from twofold.core.world import check_world, make_world
+from twofold.rows.world import check_world, make_world
+from twofold.settings.config import load
 from twofold.team.worlds import packages
 from twofold.team.worlds.packages import LBFConfig, ParticleConfig, PettingZooConfig, lbf, mpe, pettingzoo
 

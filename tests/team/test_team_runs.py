@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from twofold import api
-from twofold.core.config import layers_for, load, parse_value, resolve
 from twofold.core.errors import ConfigError, UserError
-from twofold.core.policy_file import make_learner
-from twofold.core.run import Run
 from twofold.core.signals import Stopped
-from twofold.core.world import make_world
+from twofold.rows.world import make_world
+from twofold.settings.config import layers_for, load, parse_value, resolve
+from twofold.store.policy_file import make_learner
+from twofold.store.run import Run
 from twofold.team.pymarl import translate
 
 ALGORITHMS = [

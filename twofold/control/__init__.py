@@ -1,5 +1,5 @@
 """Continuous control on Gymnasium: MuJoCo, Box2D, classic control, and any environment with bounded actions."""
 
-from . import walker_world, worlds
+from twofold.control import walker_world, worlds
 
 __all__ = ["walker_world", "worlds"]

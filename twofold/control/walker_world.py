@@ -11,9 +11,9 @@ import gymnasium as gym
 from twofold.control.walker import FastWalker
 from twofold.control.worlds import UnitActions
 from twofold.core.errors import ConfigError
-from twofold.core.registry import worlds
-from twofold.core.rows import EnvRows
-from twofold.core.world import Where, make_rows
+from twofold.rows.envs import EnvRows
+from twofold.rows.world import Where, make_rows
+from twofold.settings.registry import worlds
 
 
 @dataclass(frozen=True)

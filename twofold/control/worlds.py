@@ -12,11 +12,11 @@ import numpy as np
 
 from twofold.control.wrappers import ActionRepeat, FrameHistory
 from twofold.core.errors import ConfigError, MissingPackage, WorldError
-from twofold.core.policy_file import rescale
-from twofold.core.registry import worlds
-from twofold.core.rows import EnvRows
-from twofold.core.settings import nearest
-from twofold.core.world import Where, make_rows
+from twofold.rows.envs import EnvRows
+from twofold.rows.world import Where, make_rows
+from twofold.settings.registry import worlds
+from twofold.settings.schema import nearest
+from twofold.store.policy_file import rescale
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""The core: configuration, experience, replay, collecting, training, evaluating, saving. It knows no domain."""
+"""The learning loop and nothing else: experience, replay, collecting, training, evaluating. It knows no domain."""

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from . import doctor, tree
-from .errors import WorldError
-from .experience import Array, Obs, Steps
-from .protocols import Policy, State, World, Writer
-from .replay import Ring
-from .seeding import episode_seed
+from twofold.core import finite, tree
+from twofold.core.errors import WorldError
+from twofold.core.experience import Array, Obs, Steps
+from twofold.core.protocols import Policy, State, World, Writer
+from twofold.core.replay import Ring
+from twofold.core.seeding import episode_seed
 
 
 class Collector:
@@ -47,8 +47,8 @@ class Collector:
         self.obs, _ = self.world.reset(seed=list(seeds), options={"reset_mask": rows})
         self.policy.reset(rows)
         self.returns[rows] = self.lengths[rows] = 0
-        if bad := doctor.first_bad(obs=self.obs):
-            doctor.stop(
+        if bad := finite.first_bad(obs=self.obs):
+            finite.stop(
                 bad, at=f"after a reset at step {self.steps}", evidence={"obs": self.obs}, folder=self.folder
             )
 
@@ -56,13 +56,13 @@ class Collector:
         """One step of every row; the number of new items."""
         obs = self.obs
         action = self.policy.random(obs) if self.steps < self.warmup else self.policy.act(obs)
-        if bad := doctor.first_bad(action=action):  # before a simulator chokes on it
+        if bad := finite.first_bad(action=action):  # before a simulator chokes on it
             evidence = {"obs": obs, "action": action}
-            doctor.stop(bad, at=f"at step {self.steps}", evidence=evidence, folder=self.folder)
+            finite.stop(bad, at=f"at step {self.steps}", evidence=evidence, folder=self.folder)
         next_obs, reward, terminated, truncated, info = self.world.step(action)
-        if bad := doctor.first_bad(reward=reward, obs=next_obs):
+        if bad := finite.first_bad(reward=reward, obs=next_obs):
             evidence = {"obs": obs, "action": action, "reward": reward, "next_obs": next_obs}
-            doctor.stop(bad, at=f"at step {self.steps}", evidence=evidence, folder=self.folder)
+            finite.stop(bad, at=f"at step {self.steps}", evidence=evidence, folder=self.folder)
         valid = ~info["broken"] if "broken" in info else np.ones(len(reward), bool)
         items = self.writer.step(Steps(obs, action, reward, next_obs, terminated, truncated, valid))
         before = self.replay.added

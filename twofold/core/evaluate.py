@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from . import tree
-from .experience import Array
-from .protocols import Policy, World
+from twofold.core import tree
+from twofold.core.experience import Array
+from twofold.core.protocols import Policy, World
 
 # Two-sided 95 % quantiles of Student's t for 1..30 degrees of freedom.
 _T95 = [

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import gymnasium as gym
 import numpy as np
 
-from .experience import Array, Obs, Steps
+from twofold.core.experience import Array, Obs, Steps
 
 State = dict[str, Any]  # nested dicts of arrays, numbers, strings and None: what a checkpoint can hold
 Metrics = dict[str, float]

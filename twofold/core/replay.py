@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from . import tree
-from .errors import ConfigError
-from .experience import Array
+from twofold.core import tree
+from twofold.core.errors import ConfigError
+from twofold.core.experience import Array
 
 _SEGMENT_BYTES = 4 << 20
 

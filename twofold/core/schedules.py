@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from .errors import ConfigError
+from twofold.core.errors import ConfigError
 
 
 @dataclass(frozen=True)

@@ -13,19 +13,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from . import doctor, files, seeding, tree
-from .checkpoint import load_replay, pack
-from .collect import Collector
-from .console import Progress, Quiet
-from .errors import CheckpointError, ConfigError, UserError
-from .evaluate import Interrupted, evaluate, summaries
-from .protocols import Learner, Metrics, World
-from .replay import PrioritisedRing, make_replay
-from .selection import Selection, finalist
-from .signals import Signals, Stopped
+from twofold.core import finite, seeding, tree
+from twofold.core.collect import Collector
+from twofold.core.errors import CheckpointError, ConfigError, UserError
+from twofold.core.evaluate import Interrupted, evaluate, summaries
+from twofold.core.protocols import Learner, Metrics, World
+from twofold.core.replay import PrioritisedRing, make_replay
+from twofold.core.signals import Signals, Stopped
+from twofold.show.console import Progress, Quiet
+from twofold.store import files
+from twofold.store.checkpoint import load_replay, pack
+from twofold.store.selection import Selection, finalist
 
 if TYPE_CHECKING:
-    from .run import Run
+    from twofold.store.run import Run
 
 log = logging.getLogger("twofold")
 
@@ -160,7 +161,7 @@ class Trainer:
             self.learner.update(batch)
             if bad := self.learner.first_bad():
                 where = f"in update {self.learner.updates} at step {self.steps}"
-                doctor.stop(bad, at=where, evidence={"batch": batch}, folder=self.run.folder)
+                finite.stop(bad, at=where, evidence={"batch": batch}, folder=self.run.folder)
             if isinstance(self.replay, PrioritisedRing):
                 self.replay.reprioritise(self.learner.td_error())  # type: ignore[attr-defined]
             self.owed -= 1
@@ -182,9 +183,9 @@ class Trainer:
                 found = evaluate(world, self._greedy(world), seeds, self.stop)
             except Interrupted:
                 return  # the evaluation is due again when the run goes on
-            if bad := doctor.first_bad(**{"return": found["return"]}):
+            if bad := finite.first_bad(**{"return": found["return"]}):
                 where = f"in the evaluation '{name}' at step {self.steps}"
-                doctor.stop(bad, at=where, evidence=found, folder=self.run.folder)
+                finite.stop(bad, at=where, evidence=found, folder=self.run.folder)
             results[name] = summaries(found)
         for name, result in results.items():
             self.run.log_evaluation(self.steps, name, result)
@@ -203,7 +204,7 @@ class Trainer:
         return self.learner.policy(explore=False, rows=world.num_envs, rng=seeding.generator(0, "evaluation"))
 
     def _policy_bytes(self, score: dict[str, float]) -> bytes:
-        from .policy_file import policy_bytes
+        from twofold.store.policy_file import policy_bytes
 
         about = {"step": self.steps, "validation": score}
         return policy_bytes(self.run, self.learner, self.collector.world, about)
@@ -374,7 +375,7 @@ class Trainer:
         return results
 
     def _load(self, name: str) -> None:
-        from .policy_file import load_policy_into
+        from twofold.store.policy_file import load_policy_into
 
         load_policy_into(self.learner, self.run.folder / f"{name}.safetensors")
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from . import tree
-from .experience import Array, Steps, Transition, blank_like
+from twofold.core import tree
+from twofold.core.experience import Array, Steps, Transition, blank_like
 
 
 class TransitionWriter:

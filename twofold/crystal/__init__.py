@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import displacements, graphs, networks, reference, world
+from twofold.crystal import displacements, graphs, networks, reference, world
 
 __all__ = [
     "SpringSettings",

@@ -11,7 +11,7 @@ from ase.data import covalent_radii
 from matscipy.neighbours import neighbour_list
 from scipy import sparse
 
-from ..core.experience import Array
+from twofold.core.experience import Array
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import Any
 from ase import Atoms
 from ase.calculators.calculator import Calculator, all_changes
 
-from ..core.errors import MissingPackage, UserError
-from .eam import FastEAM
+from twofold.core.errors import MissingPackage, UserError
+from twofold.crystal.eam import FastEAM
 
 NAMES = "emt, lj, lj:sigma=...,epsilon=..., eam:FILE, chgnet"
 

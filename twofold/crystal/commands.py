@@ -14,12 +14,12 @@ from ase import Atoms
 from ase.filters import FrechetCellFilter
 from ase.io import write
 
-from ..core.errors import UserError
-from .calculators import NAMES, Counted, calculator_factory
-from .compare import METHODS, Outcome, compare, method, plot, summary, table
-from .spring import largest
-from .structures import Distortion, load
-from .viewer import page
+from twofold.core.errors import UserError
+from twofold.crystal.calculators import NAMES, Counted, calculator_factory
+from twofold.crystal.compare import METHODS, Outcome, compare, method, plot, summary, table
+from twofold.crystal.spring import largest
+from twofold.crystal.structures import Distortion, load
+from twofold.crystal.viewer import page
 
 RELAX_HELP = f"""examples:
   twofold relax in.cif -o out.cif --calculator=emt --fmax=0.01
@@ -245,8 +245,8 @@ def _plain(outcome: Outcome) -> dict[str, Any]:
 
 def relax_export(argv: list[str]) -> int:
     """`twofold relax-export`: a run's best policy as the weights that TD3Relaxer reads."""
-    from .policy import DEFAULT, WEIGHTS
-    from .shipping import ship
+    from twofold.crystal.policy import DEFAULT, WEIGHTS
+    from twofold.crystal.shipping import ship
 
     parser = argparse.ArgumentParser(
         prog="twofold relax-export",

@@ -18,11 +18,11 @@ from ase.geometry import find_mic
 from ase.optimize import BFGS, FIRE, FIRE2, LBFGS, BFGSLineSearch, GPMin
 from ase.optimize.precon import PreconLBFGS
 
-from ..core.errors import UserError
-from ..core.experience import Array
-from .calculators import Counted
-from .relaxer import TD3Relaxer
-from .spring import largest
+from twofold.core.errors import UserError
+from twofold.core.experience import Array
+from twofold.crystal.calculators import Counted
+from twofold.crystal.relaxer import TD3Relaxer
+from twofold.crystal.spring import largest
 
 Make = Callable[[Any], Any]
 METHODS: dict[str, Make] = {
@@ -82,7 +82,7 @@ class Outcome:
 def method(name: str) -> Make:
     """The constructor of a method by name."""
     if name.lower() not in METHODS:
-        from ..core.settings import nearest
+        from twofold.settings.schema import nearest
 
         hint = nearest(name.lower(), METHODS)
         known = f"did you mean '{hint}'?" if hint else f"there are {', '.join(METHODS)}"

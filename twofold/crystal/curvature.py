@@ -9,7 +9,7 @@ import numpy as np
 from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, cg
 
-from ..core.experience import Array
+from twofold.core.experience import Array
 
 EIGEN_LIMIT = 60  # coordinates up to which eigenvectors are affordable in every step
 DENSE_LIMIT = 450  # coordinates (150 atoms) up to which matrices are dense

@@ -13,16 +13,16 @@ from ase import Atoms
 from ase.data import atomic_masses, covalent_radii, vdw_radii
 from ase.optimize import BFGS
 
-from ..core.errors import ConfigError
-from ..core.experience import Array
-from ..core.registry import worlds
-from ..core.world import Where, make_rows
-from .bonds import neighbours
-from .library import StructureSet, make_sets
-from .rewards import RewardName, reward
-from .structures import moved_apart, nearest_pair
-from .weighted import WeightedRows
-from .world import COPPER, Relaxation
+from twofold.core.errors import ConfigError
+from twofold.core.experience import Array
+from twofold.crystal.bonds import neighbours
+from twofold.crystal.library import StructureSet, make_sets
+from twofold.crystal.rewards import RewardName, reward
+from twofold.crystal.structures import moved_apart, nearest_pair
+from twofold.crystal.weighted import WeightedRows
+from twofold.crystal.world import COPPER, Relaxation
+from twofold.rows.world import Where, make_rows
+from twofold.settings.registry import worlds
 
 GASES = (0, 2, 10, 18, 36, 54, 86, 118)  # atomic numbers that close a period
 

@@ -13,8 +13,8 @@ from matscipy.calculators.eam.io import read_eam
 from matscipy.neighbours import neighbour_list
 from scipy.interpolate import CubicSpline
 
-from ..core.errors import UserError
-from ..core.experience import Array
+from twofold.core.errors import UserError
+from twofold.core.experience import Array
 
 
 class Tables:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.experience import Array
-from .pairs import combine, fit, unexplained
-from .spring import SpringStep, largest
+from twofold.core.experience import Array
+from twofold.crystal.pairs import combine, fit, unexplained
+from twofold.crystal.spring import SpringStep, largest
 
 NAMES = (
     "largest force", "mean force", "force left to go", "force ratio", "force ratio before", "force over best",

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..core.errors import ConfigError
-from ..core.registry import networks
+from twofold.core.errors import ConfigError
+from twofold.settings.registry import networks
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from ase import Atoms
 from ase.calculators.calculator import Calculator
 from ase.filters import FrechetCellFilter
 
-from ..core.errors import ConfigError
-from .calculators import calculator_factory
-from .relaxer import TD3Relaxer
-from .structures import Distortion, load
+from twofold.core.errors import ConfigError
+from twofold.crystal.calculators import calculator_factory
+from twofold.crystal.relaxer import TD3Relaxer
+from twofold.crystal.structures import Distortion, load
 
 
 @dataclass(frozen=True)

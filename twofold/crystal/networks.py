@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..core.registry import networks
-from ..nets.mlp import MLP
-from ..nets.vector import VectorConfig, VectorNetworks
+from twofold.nets.mlp import MLP
+from twofold.nets.vector import VectorConfig, VectorNetworks
+from twofold.settings.registry import networks
 
 
 @networks.register("crystal/scalars", config=VectorConfig)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.experience import Array
-from .bonds import Bonds
+from twofold.core.experience import Array
+from twofold.crystal.bonds import Bonds
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from ..core.errors import CheckpointError
-from ..core.experience import Array
-from .features import NAMES, features
-from .spring import SCALARS, Scalars, SpringStep
+from twofold.core.errors import CheckpointError
+from twofold.core.experience import Array
+from twofold.crystal.features import NAMES, features
+from twofold.crystal.spring import SCALARS, Scalars, SpringStep
 
 WEIGHTS = Path(__file__).parent / "weights"
 DEFAULT = "td3_crystal"

@@ -8,12 +8,12 @@ from typing import Any, Literal
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from ..core.errors import ConfigError
-from ..core.experience import Array, Obs
-from ..core.registry import learners
-from ..core.seeding import Generators
-from ..learners.policy import TD3Policy
-from ..learners.td3 import TD3, TD3Config
+from twofold.core.errors import ConfigError
+from twofold.core.experience import Array, Obs
+from twofold.core.seeding import Generators
+from twofold.learners.policy import TD3Policy
+from twofold.learners.td3 import TD3, TD3Config
+from twofold.settings.registry import learners
 
 
 @dataclass(frozen=True)

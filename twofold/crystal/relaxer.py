@@ -15,10 +15,10 @@ from ase.filters import FrechetCellFilter, UnitCellFilter
 from ase.optimize import FIRE, BFGSLineSearch
 from ase.optimize.optimize import DEFAULT_MAX_STEPS, Optimizer
 
-from ..core.experience import Array
-from .bonds import Frame
-from .policy import SpringPolicy, load_weights, shipped
-from .spring import Scalars, SpringSettings, SpringStep
+from twofold.core.experience import Array
+from twofold.crystal.bonds import Frame
+from twofold.crystal.policy import SpringPolicy, load_weights, shipped
+from twofold.crystal.spring import Scalars, SpringSettings, SpringStep
 
 log = logging.getLogger(__name__)
 ENGINES = ("spring", "BFGSLineSearch", "FIRE")  # each is the next one's fallback

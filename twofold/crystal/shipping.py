@@ -9,12 +9,12 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from ..core import files
-from ..core.checkpoint import unpack
-from ..core.errors import UserError
-from ..core.policy_file import unseal
-from ..core.run import Run
-from .policy import export_weights, load_weights
+from twofold.core.errors import UserError
+from twofold.crystal.policy import export_weights, load_weights
+from twofold.store import files
+from twofold.store.checkpoint import unpack
+from twofold.store.policy_file import unseal
+from twofold.store.run import Run
 
 WORLD = "crystal/spring"
 

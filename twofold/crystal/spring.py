@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.sparse import eye_array
 
-from ..core.errors import ConfigError
-from ..core.experience import Array
-from .bonds import Bonds, Frame, find_bonds, length_scale
-from .curvature import DENSE_LIMIT, EIGEN_LIMIT, Curvature
-from .pairs import Evidence, PairBasis, combine, fit, gather, pulls
+from twofold.core.errors import ConfigError
+from twofold.core.experience import Array
+from twofold.crystal.bonds import Bonds, Frame, find_bonds, length_scale
+from twofold.crystal.curvature import DENSE_LIMIT, EIGEN_LIMIT, Curvature
+from twofold.crystal.pairs import Evidence, PairBasis, combine, fit, gather, pulls
 
 SCALARS = ("stiffness", "floor", "trust", "length", "history", "doubt")
 

@@ -16,9 +16,9 @@ from ase.data import atomic_numbers
 from ase.formula import Formula
 from ase.io import read
 
-from ..core.errors import ConfigError, UserError
-from ..core.experience import Array
-from .bonds import neighbours
+from twofold.core.errors import ConfigError, UserError
+from twofold.core.experience import Array
+from twofold.crystal.bonds import neighbours
 
 ORDERED = {  # prototype -> (fractional places, element of each place)
     "B2": ([[0, 0, 0], [0.5, 0.5, 0.5]], (0, 1)),

@@ -12,7 +12,7 @@ from ase import Atoms
 from ase.data import covalent_radii
 from ase.data.colors import jmol_colors
 
-from .compare import Outcome, summary
+from twofold.crystal.compare import Outcome, summary
 
 MOST_FRAMES = 150  # per run: longer ones are thinned, first and last kept
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.experience import Array, Obs
-from ..core.protocols import State
-from ..core.rows import EnvRows, MakeEnv
+from twofold.core.experience import Array, Obs
+from twofold.core.protocols import State
+from twofold.rows.envs import EnvRows, MakeEnv
 
 
 class WeightedRows(EnvRows):

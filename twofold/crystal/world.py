@@ -10,16 +10,16 @@ import gymnasium as gym
 import numpy as np
 from ase import Atoms
 
-from ..core.errors import ConfigError
-from ..core.experience import Array
-from ..core.registry import worlds
-from ..core.world import Where, make_rows
-from .bonds import Frame
-from .calculators import Counted
-from .features import NAMES, features
-from .library import StructureSet, make_sets
-from .rewards import RewardName, reward
-from .spring import SCALARS, Scalars, SpringStep, largest
+from twofold.core.errors import ConfigError
+from twofold.core.experience import Array
+from twofold.crystal.bonds import Frame
+from twofold.crystal.calculators import Counted
+from twofold.crystal.features import NAMES, features
+from twofold.crystal.library import StructureSet, make_sets
+from twofold.crystal.rewards import RewardName, reward
+from twofold.crystal.spring import SCALARS, Scalars, SpringStep, largest
+from twofold.rows.world import Where, make_rows
+from twofold.settings.registry import worlds
 
 COPPER = {"copper": {"rattle": [0.05, 0.1], "relax_cell": True}}
 

@@ -1,5 +1,5 @@
 """Learners that serve every domain."""
 
-from . import td3
+from twofold.learners import td3
 
 __all__ = ["td3"]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from twofold.core.errors import MissingPackage, UserError
-from twofold.core.policy_file import LoadedPolicy
+from twofold.store.policy_file import LoadedPolicy
 
 
 class Deployed(nn.Module):

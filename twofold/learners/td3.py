@@ -14,7 +14,6 @@ from twofold.core import tree
 from twofold.core.errors import ConfigError
 from twofold.core.experience import Array, Transition
 from twofold.core.protocols import Metrics, State
-from twofold.core.registry import learners
 from twofold.core.schedules import Schedule
 from twofold.core.seeding import Generators
 from twofold.core.writers import TransitionWriter
@@ -24,6 +23,7 @@ from twofold.nets.flat import Adam, Flat
 from twofold.nets.fused import FusedTD3, supports
 from twofold.nets.normaliser import Normaliser
 from twofold.nets.target import copy_of, track
+from twofold.settings.registry import learners
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from twofold.core.errors import ConfigError
-from twofold.core.registry import networks
 from twofold.nets.mlp import MLP
 from twofold.nets.twin import Twin
+from twofold.settings.registry import networks
 
 Activation = Literal["relu", "tanh", "elu", "gelu", "silu"]
 

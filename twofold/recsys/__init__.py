@@ -1,5 +1,5 @@
 """Recommendation: logs of ratings, learned users, worlds of users, and policies that show them items."""
 
-from . import networks, worlds
+from twofold.recsys import networks, worlds
 
 __all__ = ["networks", "worlds"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .data import Array, Dataset
-from .users import Users
+from twofold.recsys.data import Array, Dataset
+from twofold.recsys.users import Users
 
 Scores = Callable[[Users], Array]  # a score for every item in every row [N, items]
 
@@ -95,7 +95,7 @@ def allowed(world: Users, scores: Array) -> Array:
 
 def would_quit(world: Users) -> Array:
     """Which items would end the episode now: bool [N, items]. Looks into the world's own rule."""
-    from .quit import window_of
+    from twofold.recsys.quit import window_of
 
     rows, count = world.num_envs, world.items
     window = window_of(world.history, world.turn, world.rules.window, world.rules.quit_window)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .catalogue import Catalogue
-from .data import Array
+from twofold.recsys.catalogue import Catalogue
+from twofold.recsys.data import Array
 
 
 class Belief:

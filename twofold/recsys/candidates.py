@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .data import Array
-from .networks import ItemNetConfig
-from .seen import Seen
-from .tables import Tables
+from twofold.recsys.data import Array
+from twofold.recsys.networks import ItemNetConfig
+from twofold.recsys.seen import Seen
+from twofold.recsys.tables import Tables
 
 WINDOW = 7  # items back that a new item is compared with
 _ONES = np.ones(WINDOW, np.float32)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import gymnasium as gym
 import numpy as np
 
-from .data import Array
-from .truth import Factors, Matrix
-from .user_model import UserModel
+from twofold.recsys.data import Array
+from twofold.recsys.truth import Factors, Matrix
+from twofold.recsys.user_model import UserModel
 
 _ROWS = 4000  # users looked at when a decomposition would not fit all of them
 

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ..core.config import layers_for, parse_value, resolve
-from ..core.errors import UserError
+from twofold.core.errors import UserError
+from twofold.settings.config import layers_for, parse_value, resolve
 
 
 def fit(argv: list[str]) -> int:
@@ -24,8 +24,8 @@ then: twofold train --config=td3_rec --env-config=coat env_args.user_model=runs/
     typed.add_argument("--run", help="directory to put the model into")
     typed.add_argument("settings", nargs="*", help="key=value")
     options, extra = typed.parse_known_args(argv)
-    from . import user_model as user_models
-    from .worlds import dataset, model_folder
+    from twofold.recsys import user_model as user_models
+    from twofold.recsys.worlds import dataset, model_folder
 
     cfg = _users_config(options.env_config, [*options.settings, *extra])
     data = dataset(cfg.data, cfg.path, cfg.synthetic, cfg.holdout)
@@ -66,7 +66,7 @@ def recommend(argv: list[str]) -> int:
         help="only say which share of the catalogue can be chosen at all",
     )
     options = typed.parse_args(argv)
-    from .recommend import load_recommender
+    from twofold.recsys.recommend import load_recommender
 
     if options.reachability:
         print(load_recommender(options.run).reachability())
@@ -100,7 +100,7 @@ a star marks baselines that look at the truth""",
     typed.add_argument("--out", help="also write OUT.md, OUT.json and OUT.png")
     typed.add_argument("settings", nargs="*", help="key=value")
     options, extra = typed.parse_known_args(argv)
-    from .standings import COLUMNS, draw, reaches, table, text, write
+    from twofold.recsys.standings import COLUMNS, draw, reaches, table, text, write
 
     cfg = _users_config(options.env_config, [*options.settings, *extra])
     runs = [Path(run) for run in options.runs]
@@ -124,9 +124,9 @@ def ope(argv: list[str]) -> int:
         "--epsilon", type=float, default=0.1, help="share of random items in the judged policy"
     )
     options = typed.parse_args(argv)
-    from .ope import estimates, softened
-    from .recommend import load_recommender
-    from .worlds import prepare
+    from twofold.recsys.ope import estimates, softened
+    from twofold.recsys.recommend import load_recommender
+    from twofold.recsys.worlds import prepare
 
     policy = load_recommender(options.run)
     data, model, _ = prepare(policy.loaded.config.env_args)
@@ -148,7 +148,7 @@ def _parser(name: str, about: str, examples: str) -> argparse.ArgumentParser:
 
 def _users_config(env_config: str, words: list[str]) -> Any:
     """The world's settings from a preset and key=value words."""
-    from .worlds import UsersConfig
+    from twofold.recsys.worlds import UsersConfig
 
     settings = {}
     for word in words:

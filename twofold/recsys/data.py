@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.errors import UserError
+from twofold.core.errors import UserError
 
 Array = NDArray[Any]
 

@@ -8,10 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from twofold.nets.mlp import MLP
-
-from .data import Array, Dataset, Features
-from .truth import Factors, Matrix
-from .user_model import DENSE_CELLS, DeepFMConfig, UserModel
+from twofold.recsys.data import Array, Dataset, Features
+from twofold.recsys.truth import Factors, Matrix
+from twofold.recsys.user_model import DENSE_CELLS, DeepFMConfig, UserModel
 
 
 class Side(nn.Module):
@@ -88,7 +87,7 @@ def fit_deepfm(data: Dataset, cfg: DeepFMConfig, rng: np.random.Generator) -> Us
 
 
 def raise_too_large(data: Dataset) -> None:
-    from ..core.errors import UserError
+    from twofold.core.errors import UserError
 
     raise UserError(
         f"{data.users} users x {data.items} items are too many for full tables: set model.deepfm.dnn=[] "

@@ -10,11 +10,10 @@ from torch import Tensor
 
 from twofold.core.experience import Obs
 from twofold.nets.flat import Flat
-
-from .candidates import WINDOW
-from .heads import ActorHead, CriticHead, actor_weights, critic_weights
-from .item_nets import SOFT, Chooser, State
-from .seen import Seen
+from twofold.recsys.candidates import WINDOW
+from twofold.recsys.heads import ActorHead, CriticHead, actor_weights, critic_weights
+from twofold.recsys.item_nets import SOFT, Chooser, State
+from twofold.recsys.seen import Seen
 
 
 class ItemEngine:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.errors import ConfigError
-from .data import Array, Dataset, Ratings
-from .truth import Matrix, moments
+from twofold.core.errors import ConfigError
+from twofold.recsys.data import Array, Dataset, Ratings
+from twofold.recsys.truth import Matrix, moments
 
 _CELLS = 200_000_000  # of all drawn tables together
 

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core.errors import ConfigError, UserError
-from .data import Array, Dataset, Features, Ratings
+from twofold.core.errors import ConfigError, UserError
+from twofold.recsys.data import Array, Dataset, Features, Ratings
 
 
 @dataclass(frozen=True)

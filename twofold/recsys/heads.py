@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from twofold.nets.stack import Stack, Weights, block
-
-from .item_nets import ItemActor, ItemCritic
+from twofold.recsys.item_nets import ItemActor, ItemCritic
 
 _tanh_backward = torch.ops.aten.tanh_backward
 

@@ -13,14 +13,13 @@ from twofold.core.errors import ConfigError
 from twofold.nets.flat import Flat
 from twofold.nets.mlp import MLP, Affine, affine
 from twofold.nets.twin import Twin
-
-from .candidates import Candidates
-from .data import Array
-from .items import CHUNK
-from .networks import ItemNetConfig
-from .seen import Seen
-from .tables import Tables
-from .trackers import Tracker
+from twofold.recsys.candidates import Candidates
+from twofold.recsys.data import Array
+from twofold.recsys.items import CHUNK
+from twofold.recsys.networks import ItemNetConfig
+from twofold.recsys.seen import Seen
+from twofold.recsys.tables import Tables
+from twofold.recsys.trackers import Tracker
 
 Observation = dict[str, Tensor] | Seen
 SOFT = 8  # items that a point between items is a mixture of, while the actor learns
@@ -221,6 +220,6 @@ class ItemNetworks:
 
     def engine(self, *parts: Flat, twin: bool, rng: np.random.Generator) -> Any:
         """Gradients by hand for these networks; `parts` as TD3 has them, `rng` draws dropout."""
-        from .engine import ItemEngine
+        from twofold.recsys.engine import ItemEngine
 
         return ItemEngine(*parts, chooser=self.chooser, twin=twin, rng=rng)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .data import Array
+from twofold.recsys.data import Array
 
 CHUNK = 20_000  # items scored at once; bounds memory for large catalogues
 _FEW = 16  # up to so many, the best are found one after another

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..core.errors import MissingPackage, UserError
-from .data import Array, BadRows, Dataset, Features, Ratings, category_table, from_matrix, table
-from .truth import Matrix
+from twofold.core.errors import MissingPackage, UserError
+from twofold.recsys.data import Array, BadRows, Dataset, Features, Ratings, category_table, from_matrix, table
+from twofold.recsys.truth import Matrix
 
 USER_COLUMNS = ("user", "user_id", "userid", "uid")
 ITEM_COLUMNS = ("item", "item_id", "itemid", "movie_id", "video_id", "song_id")

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.evaluate import half_interval
-from .data import Array, Dataset, dominant_categories
-from .users import Users
+from twofold.core.evaluate import half_interval
+from twofold.recsys.data import Array, Dataset, dominant_categories
+from twofold.recsys.users import Users
 
 
 def play(world: Users, policy: Any, seeds: list[int]) -> dict[str, Array]:

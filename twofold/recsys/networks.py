@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ..core.errors import ConfigError
-from ..core.registry import networks
+from twofold.core.errors import ConfigError
+from twofold.settings.registry import networks
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,6 @@ class ItemNetConfig:
 @networks.register("recsys/items", config=ItemNetConfig)
 def make(cfg: ItemNetConfig, observation_space: Any, action_space: Any, generator: Any) -> Any:
     """Actor that points into the item space, critics that judge the item shown, and the choice."""
-    from .item_nets import ItemNetworks
+    from twofold.recsys.item_nets import ItemNetworks
 
     return ItemNetworks(cfg, observation_space, action_space, generator)

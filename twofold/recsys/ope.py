@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import UserError
-from .data import Array, Dataset
+from twofold.core.errors import UserError
+from twofold.recsys.data import Array, Dataset
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .data import Array, Ratings
-from .truth import Matrix
+from twofold.recsys.data import Array, Ratings
+from twofold.recsys.truth import Matrix
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from .data import Array
-from .truth import Factors, Matrix, hashed_uniform
+from twofold.recsys.data import Array
+from twofold.recsys.truth import Factors, Matrix, hashed_uniform
 
 TABLE_CELLS = 200_000_000  # tables of more cells than this are not made: distances are computed when needed
 

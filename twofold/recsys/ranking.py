@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .data import Array, Dataset, Ratings
+from twofold.recsys.data import Array, Dataset, Ratings
 
 
 def model_report(model: Any, data: Dataset, cutoffs: tuple[int, ...] = (20, 10, 5)) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .data import Array
-from .items import best_items
+from twofold.recsys.data import Array
+from twofold.recsys.items import best_items
 
 _NAMED = 20  # items out of reach that are listed
 _TRIES = 20_000  # random points

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..core.errors import UserError
-from ..core.policy_file import LoadedPolicy, load_policy
-from .belief import Belief
-from .catalogue import Catalogue
-from .data import Array, Dataset
-from .reach import reach_of
-from .seen import Seen
-from .worlds import UsersConfig, make, prepare
+from twofold.core.errors import UserError
+from twofold.recsys.belief import Belief
+from twofold.recsys.catalogue import Catalogue
+from twofold.recsys.data import Array, Dataset
+from twofold.recsys.reach import reach_of
+from twofold.recsys.seen import Seen
+from twofold.recsys.worlds import UsersConfig, make, prepare
+from twofold.store.policy_file import LoadedPolicy, load_policy
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from .data import Array
+from twofold.recsys.data import Array
 
 
 class Window(NamedTuple):

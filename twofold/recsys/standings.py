@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core import files
-from ..core.policy_file import load_policy
-from ..core.run import provenance
-from .baselines import baselines
-from .metrics import markdown, measure, over_seeds, play
-from .reach import reach_of
-from .worlds import UsersConfig, make, prepare
+from twofold.recsys.baselines import baselines
+from twofold.recsys.metrics import markdown, measure, over_seeds, play
+from twofold.recsys.reach import reach_of
+from twofold.recsys.worlds import UsersConfig, make, prepare
+from twofold.store import files
+from twofold.store.policy_file import load_policy
+from twofold.store.run import provenance
 
 MODES = ("FB", "NX_0", "NX_10")
 COLUMNS = (

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.errors import ConfigError
-from .data import Dataset, Features, Ratings, category_table
-from .truth import Factors, Matrix
-from .user_model import DENSE_CELLS
+from twofold.core.errors import ConfigError
+from twofold.recsys.data import Dataset, Features, Ratings, category_table
+from twofold.recsys.truth import Factors, Matrix
+from twofold.recsys.user_model import DENSE_CELLS
 
 
 @dataclass(frozen=True)

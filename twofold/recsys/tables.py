@@ -12,11 +12,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from twofold.core.errors import ConfigError
-
-from .catalogue import Catalogue
-from .data import Array
-from .items import largest
-from .seen import Seen
+from twofold.recsys.catalogue import Catalogue
+from twofold.recsys.data import Array
+from twofold.recsys.items import largest
+from twofold.recsys.seen import Seen
 
 _NAMES = ("item_vectors", "user_factors", "item_factors", "belief_factors")
 

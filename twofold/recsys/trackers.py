@@ -11,9 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from twofold.nets.mlp import Affine
-
-from .gated import GatedWindow
-from .networks import ItemNetConfig
+from twofold.recsys.gated import GatedWindow
+from twofold.recsys.networks import ItemNetConfig
 
 
 class Tracker(nn.Module):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .data import Array, Ratings
+from twofold.recsys.data import Array, Ratings
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ import numpy as np
 from safetensors.numpy import load as decode
 from safetensors.numpy import save as encode
 
-from ..core import files
-from ..core.errors import CheckpointError, ConfigError
-from .data import Array, Dataset
-from .factorised import FactorisedConfig, fit_factorised, tables
-from .gaussian import GaussianConfig, fit_gaussian
-from .truth import Factors, Matrix
+from twofold.core.errors import CheckpointError, ConfigError
+from twofold.recsys.data import Array, Dataset
+from twofold.recsys.factorised import FactorisedConfig, fit_factorised, tables
+from twofold.recsys.gaussian import GaussianConfig, fit_gaussian
+from twofold.recsys.truth import Factors, Matrix
+from twofold.store import files
 
 FORMAT = 1
 DENSE_CELLS = 20_000_000  # tables of more cells are kept as factors
@@ -69,7 +69,7 @@ class UserModel:
 
 def fit(data: Dataset, cfg: UserModelConfig) -> UserModel:
     """Learn the users of a data set from its training log alone."""
-    from .ranking import model_report
+    from twofold.recsys.ranking import model_report
 
     kind = kind_for(data, cfg)
     rng = np.random.default_rng(cfg.fit_seed)
@@ -78,7 +78,7 @@ def fit(data: Dataset, cfg: UserModelConfig) -> UserModel:
     elif kind == "factorised":
         model = _factorised(data, cfg.factorised, rng)
     else:
-        from .deepfm import fit_deepfm
+        from twofold.recsys.deepfm import fit_deepfm
 
         model = fit_deepfm(data, cfg.deepfm, rng)
     model.report.update(model_report(model, data))

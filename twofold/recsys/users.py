@@ -10,14 +10,14 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from ..core.errors import WorldError
-from .belief import Belief
-from .catalogue import Catalogue, ItemSpace
-from .data import Array
-from .items import best_items
-from .penalties import Penalties
-from .quit import QuitRule, window_of
-from .truth import Factors, Matrix, hashed, hashed_normal
+from twofold.core.errors import WorldError
+from twofold.recsys.belief import Belief
+from twofold.recsys.catalogue import Catalogue, ItemSpace
+from twofold.recsys.data import Array
+from twofold.recsys.items import best_items
+from twofold.recsys.penalties import Penalties
+from twofold.recsys.quit import QuitRule, window_of
+from twofold.recsys.truth import Factors, Matrix, hashed, hashed_normal
 
 
 @dataclass(frozen=True)

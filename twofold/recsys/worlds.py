@@ -14,19 +14,26 @@ from typing import Literal
 
 import numpy as np
 
-from ..core.errors import ConfigError, UserError
-from ..core.registry import worlds
-from . import catalogue as catalogues
-from . import user_model as user_models
-from .catalogue import Catalogue
-from .data import Dataset, Ratings
-from .loaders import load
-from .penalties import Penalties, entropy_of_next
-from .quit import CategoryCount, CloseByChance, Never, QuitRule, close_by_distance, close_by_share
-from .synthetic import SyntheticConfig, synthetic
-from .truth import complete
-from .user_model import UserModel, UserModelConfig
-from .users import Feelings, Rules, Users
+from twofold.core.errors import ConfigError, UserError
+from twofold.recsys import catalogue as catalogues
+from twofold.recsys import user_model as user_models
+from twofold.recsys.catalogue import Catalogue
+from twofold.recsys.data import Dataset, Ratings
+from twofold.recsys.loaders import load
+from twofold.recsys.penalties import Penalties, entropy_of_next
+from twofold.recsys.quit import (
+    CategoryCount,
+    CloseByChance,
+    Never,
+    QuitRule,
+    close_by_distance,
+    close_by_share,
+)
+from twofold.recsys.synthetic import SyntheticConfig, synthetic
+from twofold.recsys.truth import complete
+from twofold.recsys.user_model import UserModel, UserModelConfig
+from twofold.recsys.users import Feelings, Rules, Users
+from twofold.settings.registry import worlds
 
 log = logging.getLogger("twofold")
 EVALUATIONS = ("held_out", "FB", "NX_0", "NX_10")

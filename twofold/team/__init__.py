@@ -1,7 +1,7 @@
 """Teams: cooperative multi-agent worlds, value decomposition, opponent models and partner sets."""
 
-from . import actors, agents, am, coma, learner, omg, prior
-from .worlds import matrix, packages, partnered, skirmish, starcraft
+from twofold.team import actors, agents, am, coma, learner, omg, prior
+from twofold.team.worlds import matrix, packages, partnered, skirmish, starcraft
 
 __all__ = [
     "actors",

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from twofold.core.errors import ConfigError
-from twofold.core.registry import networks
 from twofold.nets import MLP, Twin
-
-from .worlds.space import shape_of
+from twofold.settings.registry import networks
+from twofold.team.worlds.space import shape_of
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,10 @@ from torch import Tensor
 
 from twofold.core.errors import ConfigError
 from twofold.core.experience import Array, Obs
-from twofold.core.registry import networks
 from twofold.core.schedules import Schedule
 from twofold.nets.recurrent import Recurrent
-
-from .worlds.space import TeamShape, shape_of
+from twofold.settings.registry import networks
+from twofold.team.worlds.space import TeamShape, shape_of
 
 
 @dataclass(frozen=True)

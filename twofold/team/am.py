@@ -11,18 +11,17 @@ from torch import Tensor, nn
 
 from twofold.core.errors import ConfigError
 from twofold.core.experience import Obs
-from twofold.core.registry import learners
 from twofold.core.schedules import Schedule
 from twofold.core.seeding import Generators
 from twofold.nets import Flat
 from twofold.nets.recurrent import Unroll
-
-from .agents import TeamNetworks, TeamPolicy
-from .conditioned import ConditionedPolicy, ConditionedQ, RowBatch, rows_of
-from .episodes import Episode, EpisodeLearner, longest
-from .learner import QConfig, load_named
-from .models import ActionModel
-from .optimise import load_optimiser, make_optimiser
+from twofold.settings.registry import learners
+from twofold.team.agents import TeamNetworks, TeamPolicy
+from twofold.team.conditioned import ConditionedPolicy, ConditionedQ, RowBatch, rows_of
+from twofold.team.episodes import Episode, EpisodeLearner, longest
+from twofold.team.learner import QConfig, load_named
+from twofold.team.models import ActionModel
+from twofold.team.optimise import load_optimiser, make_optimiser
 
 
 @dataclass(frozen=True)

@@ -10,16 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from twofold.core.errors import ConfigError
-from twofold.core.registry import learners
 from twofold.core.schedules import Schedule
 from twofold.core.seeding import Generators
 from twofold.nets import MLP, Flat, copy_of, track
 from twofold.nets.recurrent import Unroll
-
-from .agents import TeamNetworks, TeamPolicy, by_agent, fill_episodes
-from .episodes import Episode, EpisodeLearner, longest
-from .learner import TeamBatch, cut, lambda_returns, load_named
-from .optimise import OptimiserName, RewardScale, load_optimiser, make_optimiser
+from twofold.settings.registry import learners
+from twofold.team.agents import TeamNetworks, TeamPolicy, by_agent, fill_episodes
+from twofold.team.episodes import Episode, EpisodeLearner, longest
+from twofold.team.learner import TeamBatch, cut, lambda_returns, load_named
+from twofold.team.optimise import OptimiserName, RewardScale, load_optimiser, make_optimiser
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,9 @@ import csv
 from pathlib import Path
 from typing import Any
 
-from twofold.core.config import layers_for, parse_value, resolve
 from twofold.core.errors import ConfigError, UserError
-
-from .seating import PartnerSet, parse_team, read_partners
+from twofold.settings.config import layers_for, parse_value, resolve
+from twofold.team.seating import PartnerSet, parse_team, read_partners
 
 
 def partners(argv: list[str]) -> int:
@@ -64,7 +63,7 @@ def _numbers(text: str, option: str) -> list[int]:
 
 
 def _make(chosen: argparse.Namespace) -> int:
-    from .partners import make_population
+    from twofold.team.partners import make_population
 
     pairs = [text.partition("=") for text in chosen.settings]
     if chosen.checkpoints < 1:
@@ -82,7 +81,7 @@ def _make(chosen: argparse.Namespace) -> int:
 
 
 def _gather(chosen: argparse.Namespace) -> int:
-    from .partners import gather_population
+    from twofold.team.partners import gather_population
 
     return _say_made(gather_population(chosen.folder, chosen.runs))
 
@@ -93,7 +92,7 @@ def _say_made(made: PartnerSet) -> int:
 
 
 def _split(chosen: argparse.Namespace) -> int:
-    from .partners import split_partners
+    from twofold.team.partners import split_partners
 
     found = read_partners(chosen.folder)
     seeds = _numbers(chosen.test_seeds, "--test-seeds")
@@ -103,7 +102,7 @@ def _split(chosen: argparse.Namespace) -> int:
 
 
 def _show(chosen: argparse.Namespace) -> int:
-    from .partners import kind_of
+    from twofold.team.partners import kind_of
 
     found = read_partners(chosen.folder)
     print(
@@ -116,9 +115,8 @@ def _show(chosen: argparse.Namespace) -> int:
 
 def eval_partners(argv: list[str]) -> int:
     """twofold eval RUN ... --partners=SET: cross-play with every partner, as table, heat map and curves."""
-    from twofold.core.policy_file import load_policy
-
-    from .partners import cross_play, draw_adaptation, draw_cross_play
+    from twofold.store.policy_file import load_policy
+    from twofold.team.partners import cross_play, draw_adaptation, draw_cross_play
 
     parser = argparse.ArgumentParser(prog="twofold eval", description="Play with every partner of a set.")
     parser.add_argument(
@@ -210,8 +208,8 @@ def mixed_team(options: dict[str, Any], settings: dict[str, Any]) -> tuple[dict[
 
 def check_team(team: list[tuple[int, str]], world: str, world_args: dict[str, Any]) -> None:
     """Refuse a team whose members are not as many as the world has seats."""
-    from .worlds.partnered import inner_world
-    from .worlds.space import shape_of
+    from twofold.team.worlds.partnered import inner_world
+    from twofold.team.worlds.space import shape_of
 
     made = inner_world(world, world_args, 1, "train")
     agents, members = shape_of(made.single_observation_space).agents, sum(count for count, _ in team)

@@ -14,11 +14,10 @@ from twofold.core.errors import ConfigError
 from twofold.core.experience import Array, Obs
 from twofold.nets import Flat, copy_of, track
 from twofold.nets.recurrent import Recurrent, Unroll
-
-from .agents import TeamNetworks, TeamPolicy, fill_episodes
-from .episodes import Episode
-from .learner import QConfig, cut, lambda_returns
-from .optimise import RewardScale, load_optimiser, make_optimiser
+from twofold.team.agents import TeamNetworks, TeamPolicy, fill_episodes
+from twofold.team.episodes import Episode
+from twofold.team.learner import QConfig, cut, lambda_returns
+from twofold.team.optimise import RewardScale, load_optimiser, make_optimiser
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from torch import Tensor
 from twofold.core import tree
 from twofold.core.errors import WorldError
 from twofold.core.experience import Array, Obs, Steps, blank_like
-
-from .worlds.space import shape_of
+from twofold.team.worlds.space import shape_of
 
 
 @dataclass(frozen=True)

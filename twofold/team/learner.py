@@ -10,16 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from twofold.core.errors import CheckpointError, ConfigError
-from twofold.core.registry import learners
 from twofold.core.schedules import Schedule
 from twofold.core.seeding import Generators
 from twofold.nets import Flat, copy_of, track
 from twofold.nets.recurrent import Recurrent, Unroll
-
-from .agents import TeamNetworks, TeamPolicy, by_agent, fill_episodes
-from .episodes import Episode, EpisodeLearner, longest
-from .mixers import JointValue, MixerName, Monotonic, Sum
-from .optimise import OptimiserName, RewardScale, load_optimiser, make_optimiser
+from twofold.settings.registry import learners
+from twofold.team.agents import TeamNetworks, TeamPolicy, by_agent, fill_episodes
+from twofold.team.episodes import Episode, EpisodeLearner, longest
+from twofold.team.mixers import JointValue, MixerName, Monotonic, Sum
+from twofold.team.optimise import OptimiserName, RewardScale, load_optimiser, make_optimiser
 
 
 @dataclass(frozen=True)

@@ -15,22 +15,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twofold.core.checkpoint import Checkpoints
 from twofold.core.errors import CheckpointError, ConfigError
 from twofold.core.experience import Obs
-from twofold.core.registry import learners
 from twofold.core.schedules import Schedule
 from twofold.core.seeding import Generators
 from twofold.nets import Flat
 from twofold.nets.recurrent import Unroll
-
-from .agents import TeamNetworks, TeamPolicy
-from .am import named, run_history
-from .conditioned import ConditionedPolicy, ConditionedQ, RowBatch, rows_of
-from .episodes import Episode, EpisodeLearner, longest
-from .learner import QConfig, load_named
-from .models import Prior, SubgoalModel, divergence
-from .optimise import load_optimiser, make_optimiser
+from twofold.settings.registry import learners
+from twofold.store.checkpoint import Checkpoints
+from twofold.team.agents import TeamNetworks, TeamPolicy
+from twofold.team.am import named, run_history
+from twofold.team.conditioned import ConditionedPolicy, ConditionedQ, RowBatch, rows_of
+from twofold.team.episodes import Episode, EpisodeLearner, longest
+from twofold.team.learner import QConfig, load_named
+from twofold.team.models import Prior, SubgoalModel, divergence
+from twofold.team.optimise import load_optimiser, make_optimiser
 
 
 @dataclass(frozen=True)

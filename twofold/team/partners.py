@@ -9,18 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from twofold.core import files
-from twofold.core.config import flatten, layers_for, resolve
 from twofold.core.errors import ConfigError, UserError
 from twofold.core.evaluate import half_interval
-from twofold.core.policy_file import LoadedPolicy, make_learner, policy_bytes
-from twofold.core.run import Run
 from twofold.core.trainer import Trainer
-from twofold.core.world import evaluation_names, make_world
-
-from .seating import Group, Partner, PartnerSet, Seating, read_partners, write_partners
-from .worlds.partnered import inner_world
-from .worlds.space import shape_of
+from twofold.rows.world import evaluation_names, make_world
+from twofold.settings.config import flatten, layers_for, resolve
+from twofold.store import files
+from twofold.store.policy_file import LoadedPolicy, make_learner, policy_bytes
+from twofold.store.run import Run
+from twofold.team.seating import Group, Partner, PartnerSet, Seating, read_partners, write_partners
+from twofold.team.worlds.partnered import inner_world
+from twofold.team.worlds.space import shape_of
 
 Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 

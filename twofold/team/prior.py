@@ -9,19 +9,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twofold.core.registry import learners
 from twofold.core.schedules import Schedule
 from twofold.core.seeding import Generators
 from twofold.nets import Flat
-
-from .agents import TeamNetworks, TeamPolicy
-from .am import named
-from .conditioned import rows_of
-from .episodes import Episode, EpisodeLearner, longest
-from .learner import load_named
-from .models import Prior
-from .omg import improve_prior
-from .optimise import load_optimiser, make_optimiser
+from twofold.settings.registry import learners
+from twofold.team.agents import TeamNetworks, TeamPolicy
+from twofold.team.am import named
+from twofold.team.conditioned import rows_of
+from twofold.team.episodes import Episode, EpisodeLearner, longest
+from twofold.team.learner import load_named
+from twofold.team.models import Prior
+from twofold.team.omg import improve_prior
+from twofold.team.optimise import load_optimiser, make_optimiser
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ IMPLIED: dict[str, set[Any]] = {
 def translate(options: dict[str, Any], settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Options and settings with PyMARL's own keys made into ours, or explained."""
     if "multi-algs" in options:
-        from .commands import mixed_team
+        from twofold.team.commands import mixed_team
 
         options, settings = mixed_team(options, settings)
     settings = {RENAMED.get(key, key): value for key, value in settings.items()}

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from twofold.core import files
 from twofold.core.errors import CheckpointError, ConfigError
 from twofold.core.experience import Array, Obs
-from twofold.core.policy_file import LoadedPolicy, load_policy
+from twofold.store import files
+from twofold.store.policy_file import LoadedPolicy, load_policy
 
 FORMAT = 1
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .battlefield import Battlefield
+from twofold.team.worlds.battlefield import Battlefield
 
 Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 LOOPS = 8  # game loops of one step, as SMAC's step_mul

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw
 
-from .battle import Battle
+from twofold.team.worlds.battle import Battle
 
 Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 CELL = 16  # pixels

@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from .space import METADATA, Arrays, TeamShape, dress, reset_mask
+from twofold.team.worlds.space import METADATA, Arrays, TeamShape, dress, reset_mask
 
 Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 LOAD = 5
@@ -127,7 +127,7 @@ class Foraging(Arrays, gym.vector.VectorEnv[Any, Any, Any]):
         return found | ({"rewards": self._rewards.copy()} if self.individual else {})
 
     def render(self) -> Any:
-        from .drawing import draw_forage
+        from twofold.team.worlds.drawing import draw_forage
 
         return tuple(
             draw_forage(self.size, self._place[i], self._level[i], self._food[i])

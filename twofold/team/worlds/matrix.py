@@ -9,9 +9,8 @@ import gymnasium as gym
 import numpy as np
 
 from twofold.core.errors import ConfigError
-from twofold.core.registry import worlds
-
-from .space import METADATA, TeamShape, dress, reset_mask
+from twofold.settings.registry import worlds
+from twofold.team.worlds.space import METADATA, TeamShape, dress, reset_mask
 
 Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 # Son et al. 2019 (QTRAN), table 1: additive and monotonic mixers settle for 0 at a corner away from the optimum 8.

@@ -13,9 +13,8 @@ import gymnasium as gym
 import numpy as np
 
 from twofold.core.errors import ConfigError, MissingPackage
-from twofold.core.registry import worlds
-
-from .single import Other, ParallelGame, TeamEnv, TupleGame, rows_of
+from twofold.settings.registry import worlds
+from twofold.team.worlds.single import Other, ParallelGame, TeamEnv, TupleGame, rows_of
 
 Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 
@@ -48,7 +47,7 @@ class LBFConfig:
 def lbf(cfg: LBFConfig, *, rows: int, purpose: str) -> Any:
     """Agents with levels gather food that needs enough of them (package lbforaging)."""
     _package("lbforaging", "level-based foraging")
-    from .foraging import Foraging, can_batch, forget
+    from twofold.team.worlds.foraging import Foraging, can_batch, forget
 
     def make() -> Any:
         return _gym_env(cfg.id, max_episode_steps=cfg.time_limit)
@@ -130,7 +129,7 @@ def mpe(cfg: ParticleConfig, *, rows: int, purpose: str) -> Any:
         and cfg.kwargs.keys() <= known.keys()
     )
     if cfg.batched and plain:
-        from .spread import Spread
+        from twofold.team.worlds.spread import Spread
 
         settings = {known[key]: value for key, value in cfg.kwargs.items()}
         return Spread(rows, cfg.time_limit, reward=cfg.reward, individual=cfg.individual, **settings)

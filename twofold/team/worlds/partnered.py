@@ -10,13 +10,12 @@ import gymnasium as gym
 import numpy as np
 
 from twofold.core import tree
-from twofold.core.config import flatten
 from twofold.core.errors import ConfigError
-from twofold.core.registry import worlds
-from twofold.core.settings import convert, schema_of
-
-from ..seating import Group, PartnerSet, Seating, parse_team, read_partners
-from .space import METADATA, dress, reset_mask, shape_of
+from twofold.settings.config import flatten
+from twofold.settings.registry import worlds
+from twofold.settings.schema import convert, schema_of
+from twofold.team.seating import Group, PartnerSet, Seating, parse_team, read_partners
+from twofold.team.worlds.space import METADATA, dress, reset_mask, shape_of
 
 Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 

@@ -10,9 +10,8 @@ import numpy as np
 from gymnasium import spaces
 
 from twofold.core.errors import ConfigError, WorldError
-from twofold.core.rows import EnvRows
-
-from .space import TeamShape, team_space
+from twofold.rows.envs import EnvRows
+from twofold.team.worlds.space import TeamShape, team_space
 
 Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 

@@ -9,12 +9,11 @@ import gymnasium as gym
 import numpy as np
 
 from twofold.core.errors import ConfigError, WorldError
-from twofold.core.registry import worlds
-
-from .battle import SIGHT, Battle
-from .battlefield import load_battlefield
-from .space import METADATA, TeamShape, dress, reset_mask
-from .views import Views
+from twofold.settings.registry import worlds
+from twofold.team.worlds.battle import SIGHT, Battle
+from twofold.team.worlds.battlefield import load_battlefield
+from twofold.team.worlds.space import METADATA, TeamShape, dress, reset_mask
+from twofold.team.worlds.views import Views
 
 Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 SHOOT_RANGE = 6.0  # an attack may be ordered from here, as in SMAC; the unit walks the rest
@@ -203,7 +202,7 @@ class Skirmish(gym.vector.VectorEnv[Any, Any, Any]):
 
     def render(self) -> Any:
         """A picture of every row, uint8 [height, width, 3]."""
-        from .drawing import draw
+        from twofold.team.worlds.drawing import draw
 
         return tuple(
             draw(self.battle, row, self._last[row], int(self._step[row])) for row in range(self.num_envs)

@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from .space import METADATA, Arrays, TeamShape, dress, reset_mask
+from twofold.team.worlds.space import METADATA, Arrays, TeamShape, dress, reset_mask
 
 Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 PUSH = 5.0 * np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]])  # stay, left, right, down, up

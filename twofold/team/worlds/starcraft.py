@@ -14,10 +14,9 @@ import numpy as np
 from gymnasium import spaces
 
 from twofold.core.errors import UserError
-from twofold.core.registry import worlds
-
-from .battlefield import map_names
-from .single import TeamEnv, rows_of
+from twofold.settings.registry import worlds
+from twofold.team.worlds.battlefield import map_names
+from twofold.team.worlds.single import TeamEnv, rows_of
 
 Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 log = logging.getLogger("twofold")

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .battle import SIGHT, Battle
-from .battlefield import Battlefield
+from twofold.team.worlds.battle import SIGHT, Battle
+from twofold.team.worlds.battlefield import Battlefield
 
 if TYPE_CHECKING:
-    from .skirmish import SkirmishConfig
+    from twofold.team.worlds.skirmish import SkirmishConfig
 
 Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 MOVE_COLUMNS = 4

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, Union, get_args, get_origin
 
-from .errors import ConfigError
+from twofold.core.errors import ConfigError
 
 
 @dataclass(frozen=True)

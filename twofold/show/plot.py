@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from .errors import UserError
-from .evaluate import half_interval
-from .files import replace_bytes
-from .jsonlines import JsonLines
+from twofold.core.errors import UserError
+from twofold.core.evaluate import half_interval
+from twofold.store.files import replace_bytes
+from twofold.store.jsonlines import JsonLines
 
 
 def curve(folder: Path, world: str | None = None, metric: str = "return") -> tuple[Any, Any]:

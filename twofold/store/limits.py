@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .errors import CheckpointError
+from twofold.core.errors import CheckpointError
 
 
 @contextmanager

@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 import yaml
 
-from .errors import ConfigError
-from .registry import learners, networks, worlds
-from .replay import ReplayConfig
-from .settings import Setting, convert, nearest, resolve_name, schema_of
-from .trainer import TrainerConfig
+from twofold.core.errors import ConfigError
+from twofold.core.replay import ReplayConfig
+from twofold.core.trainer import TrainerConfig
+from twofold.settings.registry import learners, networks, worlds
+from twofold.settings.schema import Setting, convert, nearest, resolve_name, schema_of
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 _NUMBER = re.compile(r"[-+]?(\d[\d_]*\.?[\d_]*|\.\d+)([eE][-+]?\d+)?$")

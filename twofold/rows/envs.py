@@ -10,10 +10,10 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from . import tree
-from .errors import WorldError
-from .experience import Array, Obs, blank_like
-from .protocols import State
+from twofold.core import tree
+from twofold.core.errors import WorldError
+from twofold.core.experience import Array, Obs, blank_like
+from twofold.core.protocols import State
 
 _MAX_ROWS = 10_000
 MakeEnv = Callable[[], "gym.Env[Any, Any]"]

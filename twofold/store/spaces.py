@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from .errors import CheckpointError
+from twofold.core.errors import CheckpointError
 
 _MAX_ELEMENTS = 1_000_000
 _DTYPES = {"bool", "float32", "float64"} | {

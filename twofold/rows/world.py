@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from . import tree
-from .errors import WorldError
-from .protocols import World
-from .registry import worlds
-from .rows import EnvRows, MakeEnv
-from .trainer import TrainerConfig
-from .workers import WorkerRows
+from twofold.core import tree
+from twofold.core.errors import WorldError
+from twofold.core.protocols import World
+from twofold.core.trainer import TrainerConfig
+from twofold.rows.envs import EnvRows, MakeEnv
+from twofold.rows.workers import WorkerRows
+from twofold.settings.registry import worlds
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def _played(world: World, actions: list[Any], seed: int, problems: list[str]) ->
 
 
 def _check_obs(world: World, obs: Any, where: str, problems: list[str]) -> None:
-    from .experience import blank_like
+    from twofold.core.experience import blank_like
 
     wanted = dict(tree.items(blank_like(world.single_observation_space, world.num_envs), "obs"))
     given = dict(tree.items(obs, "obs"))

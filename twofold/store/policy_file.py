@@ -12,16 +12,16 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as decode
 from safetensors.numpy import save as encode
 
-from . import files, spaces
-from .checkpoint import FormatError, pack, unpack
-from .config import Config, from_values, plain
-from .errors import CheckpointError
-from .experience import Array, Obs
-from .limits import allocation_limit
-from .protocols import Learner, Policy, World
-from .registry import learners, networks
-from .seeding import Generators, generator
-from .settings import nearest
+from twofold.core.errors import CheckpointError
+from twofold.core.experience import Array, Obs
+from twofold.core.protocols import Learner, Policy, World
+from twofold.core.seeding import Generators, generator
+from twofold.settings.config import Config, from_values, plain
+from twofold.settings.registry import learners, networks
+from twofold.settings.schema import nearest
+from twofold.store import files, spaces
+from twofold.store.checkpoint import FormatError, pack, unpack
+from twofold.store.limits import allocation_limit
 
 FORMAT = 1
 ZOO = Path(__file__).resolve().parent.parent / "zoo"
@@ -146,7 +146,7 @@ class LoadedPolicy:
 
     def act(self, obs: Obs) -> Array:
         """The action for one observation, in the world's own units."""
-        from . import tree
+        from twofold.core import tree
 
         action = self.policy.act(tree.map(lambda leaf: np.asarray(leaf, np.float32)[None], obs))[0]
         return action if self.action_bounds is None else rescale(action, *self.action_bounds)

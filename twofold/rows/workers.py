@@ -18,12 +18,12 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from safetensors.numpy import load as decode
 from safetensors.numpy import save as encode
 
-from . import tree
-from .errors import WorldError
-from .experience import Array, Obs, blank_like
-from .imports import import_user_code
-from .protocols import State
-from .rows import EnvRows, EpisodeLog, MakeEnv, rows_spaces
+from twofold.core import tree
+from twofold.core.errors import WorldError
+from twofold.core.experience import Array, Obs, blank_like
+from twofold.core.protocols import State
+from twofold.rows.envs import EnvRows, EpisodeLog, MakeEnv, rows_spaces
+from twofold.settings.imports import import_user_code
 
 _READY = b"ready"
 _START_LIMIT = 120.0  # seconds for a new process to import everything and make its environments

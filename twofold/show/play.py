@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .errors import UserError
-from .protocols import Policy
-from .registry import worlds
+from twofold.core.errors import UserError
+from twofold.core.protocols import Policy
+from twofold.settings.registry import worlds
 
 
 def viewed_world(config: Any, mode: str) -> tuple[Any, str | None]:

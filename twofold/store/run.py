@@ -12,11 +12,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import files
-from .checkpoint import Checkpoints
-from .config import Resolved, from_values, plain
-from .errors import CheckpointError, UserError
-from .jsonlines import JsonLines
+from twofold.core.errors import CheckpointError, UserError
+from twofold.settings.config import Resolved, from_values, plain
+from twofold.store import files
+from twofold.store.checkpoint import Checkpoints
+from twofold.store.jsonlines import JsonLines
 
 _PACKAGES = (
     "torch",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from .errors import ConfigError, MissingPackage
+from twofold.core.errors import ConfigError, MissingPackage
 
 DOMAINS = ("control", "recsys", "crystal", "team")
 
@@ -45,7 +45,7 @@ class Registry:
         if name not in self._entries:
             self._import(name)
         if name not in self._entries:
-            from .settings import nearest
+            from twofold.settings.schema import nearest
 
             # Only the domain that was probably meant: importing all of them to guess would take a second.
             self._import(f"{nearest(name.split('/')[0], DOMAINS) or self.home}/")

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save as encode
 
-from . import files, tree
-from .errors import NonFiniteError
+from twofold.core import tree
+from twofold.core.errors import NonFiniteError
+from twofold.store import files
 
 
 def first_bad(**trees: Any) -> str | None:

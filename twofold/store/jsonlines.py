@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from . import files
-from .errors import CheckpointError, UserError
+from twofold.core.errors import CheckpointError, UserError
+from twofold.store import files
 
 log = logging.getLogger("twofold")
 

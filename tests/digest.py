@@ -9,9 +9,9 @@ from typing import Any
 
 from safetensors.numpy import load as decode
 
-from . import files
-from .checkpoint import Checkpoints, pack
-from .errors import CheckpointError
+from twofold.core.errors import CheckpointError
+from twofold.store import files
+from twofold.store.checkpoint import Checkpoints, pack
 
 
 def digest(folder: str | Path) -> dict[str, str]:

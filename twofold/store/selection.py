@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import files
+from twofold.store import files
 
 log = logging.getLogger("twofold")
 

@@ -22,9 +22,9 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as decode
 from safetensors.numpy import save as encode
 
-from . import files
-from .errors import CheckpointError
-from .replay import Ring
+from twofold.core.errors import CheckpointError
+from twofold.core.replay import Ring
+from twofold.store import files
 
 FORMAT = 1
 _NAME = re.compile(r"step_\d{12}$")

@@ -1,0 +1,1 @@
+"""Settings: declared once with type, bounds and meaning; layers, origin of each value, parts by name."""
