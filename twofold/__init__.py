@@ -11,23 +11,43 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from twofold.api import Trained, check_env, train
-    from twofold.rows.world import check_world
+    from twofold.api import check_env, train
+    from twofold.assemble import Trained
+    from twofold.check import check_learner, check_networks
+    from twofold.core.setting import setting, settings
+    from twofold.rows.check import check_world
     from twofold.settings.registry import learners, networks, worlds
     from twofold.store.policy_file import load_policy
 
 __version__ = "0.1.0"
 _PLACES = {
-    "train": "api",
-    "Trained": "api",
+    "Trained": "assemble",
     "check_env": "api",
-    "load_policy": "store.policy_file",
-    "check_world": "rows.world",
-    "worlds": "settings.registry",
+    "check_learner": "check",
+    "check_networks": "check",
+    "check_world": "rows.check",
     "learners": "settings.registry",
+    "load_policy": "store.policy_file",
     "networks": "settings.registry",
+    "setting": "core.setting",
+    "settings": "core.setting",
+    "train": "api",
+    "worlds": "settings.registry",
 }
-__all__ = ["Trained", "check_env", "check_world", "learners", "load_policy", "networks", "train", "worlds"]
+__all__ = [
+    "Trained",
+    "check_env",
+    "check_learner",
+    "check_networks",
+    "check_world",
+    "learners",
+    "load_policy",
+    "networks",
+    "setting",
+    "settings",
+    "train",
+    "worlds",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -37,3 +57,7 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     return getattr(importlib.import_module(f"twofold.{_PLACES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from twofold.usage import DOMAIN_COMMANDS, HELP, USAGE
+from twofold.usage import HELP, USAGE
 
 
 @dataclass
@@ -21,7 +21,7 @@ class Arguments:
 
 def parse(argv: list[str], options: tuple[str, ...]) -> Arguments:
     """Split a command line; a key of `options` is the command's, every other one is a setting."""
-    from twofold.settings.config import parse_value
+    from twofold.settings.presets import parse_value
 
     found, rest = Arguments(), list(argv)
     while rest:
@@ -63,8 +63,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command; the exit code. A user's mistake is one message, never a traceback."""
     argv = list(sys.argv[1:] if argv is None else argv)
     if not argv or argv[0] in ("-h", "--help", "help"):
-        domains = "".join(f"  {name:<16} {line}\n" for name, (_, line) in DOMAIN_COMMANDS.items())
-        print(USAGE.format(domains=domains))
+        lines = "".join(f"  {name:<16} {line}\n" for name, (_, line) in _domain_commands().items())
+        print(USAGE.format(domains=lines))
         return 0
     if argv[0] == "--version":
         from twofold import __version__
@@ -91,22 +91,30 @@ def _complain(message: str) -> None:
     print(f"{red}twofold: {message}{plain}", file=sys.stderr)
 
 
+def _domain_commands() -> dict[str, tuple[str, str]]:
+    """The commands that the domains bring: name -> ('module:function', one line of help)."""
+    from twofold.settings.domains import domains
+
+    return {name: command for domain in domains().values() for name, command in domain.commands.items()}
+
+
 def _dispatch(command: str, argv: list[str]) -> int:
     from twofold.core.errors import UserError
     from twofold.settings.schema import nearest
     from twofold.show.console import set_up_logging
 
     known = {name: globals()[f"_{name}"] for name in HELP}
-    if command not in known and command not in DOMAIN_COMMANDS:
-        hint = nearest(command, [*known, *DOMAIN_COMMANDS])
+    theirs = _domain_commands()
+    if command not in known and command not in theirs:
+        hint = nearest(command, [*known, *theirs])
         raise UserError(
             f"no command '{command}'" + (f"; did you mean '{hint}'?" if hint else "; see twofold --help")
         )
     set_up_logging(terminal=sys.stderr.isatty(), debug="--debug" in argv)
-    if command in DOMAIN_COMMANDS:
+    if command in theirs:
         import importlib
 
-        module, function = DOMAIN_COMMANDS[command][0].split(":")
+        module, function = theirs[command][0].split(":")
         return int(getattr(importlib.import_module(module), function)(argv))
     if "--help" in argv or "-h" in argv:
         print(HELP[command])
@@ -118,7 +126,7 @@ def _dispatch(command: str, argv: list[str]) -> int:
 
 
 def _train(argv: list[str]) -> int:
-    from twofold import api
+    from twofold import api, assemble
     from twofold.core.errors import UserError
     from twofold.settings.config import Layer, layers_for, resolve
     from twofold.settings.imports import import_user_code
@@ -135,11 +143,11 @@ def _train(argv: list[str]) -> int:
         resolved = resolve(
             [Layer(options["from"], source.resolved.values), Layer("command line", typed.settings)]
         )
-        folder = options.get("run") or api.new_folder(
+        folder = options.get("run") or assemble.new_folder(
             resolved, Path(options.get("runs", "runs")), "from", None
         )
         run = Run.create(Path(folder), resolved, _command(argv))
-        return _finish(lambda: api.go(run, imports, _progress(), _announce))
+        return _finish(lambda: assemble.run_to_end(run, imports, _progress(), _announce))
     names = options.get("config", "td3"), options.get("env-config", "pendulum")
 
     def work() -> Any:
@@ -166,20 +174,22 @@ _TEAM_OPTIONS = ("multi-algs", "train-alg", "partners", "observer")
 
 def _translate(typed: Arguments) -> None:
     """PyMARL's command line for the team's algorithms."""
-    from twofold.settings.config import find_config, read_yaml
 
-    config = typed.options.get("config", "td3")
-    if "multi-algs" not in typed.options:
-        name = str(read_yaml(find_config("algs", config)).get("learner", {}).get("name", ""))
-        if not name.startswith("team/"):
-            return
-    from twofold.team.pymarl import translate
+    import importlib
 
-    typed.options, typed.settings = translate(typed.options, typed.settings)
+    from twofold.settings.domains import domains
+
+    for domain in domains().values():
+        if domain.translate:
+            module, function = domain.translate.split(":")
+            options, settings = typed.options, typed.settings
+            typed.options, typed.settings = getattr(importlib.import_module(module), function)(
+                options, settings
+            )
 
 
 def _resume(argv: list[str]) -> int:
-    from twofold import api
+    from twofold import assemble
     from twofold.settings.imports import import_user_code
     from twofold.store.run import Run
 
@@ -187,7 +197,7 @@ def _resume(argv: list[str]) -> int:
     folder = _place(typed, "a run directory")
     import_user_code(typed.options.get("import", ()))
     run = Run.open(Path(folder))
-    return _finish(lambda: api.go(run, typed.options.get("import", ()), _progress(), _announce))
+    return _finish(lambda: assemble.run_to_end(run, typed.options.get("import", ()), _progress(), _announce))
 
 
 def _finish(work: Any) -> int:
@@ -246,7 +256,7 @@ def _policy(typed: Arguments) -> Any:
 
 
 def _eval(argv: list[str]) -> int:
-    from twofold import api
+    from twofold import assemble
 
     if any(word.split("=")[0] == "--partners" for word in argv):
         from twofold.team.commands import eval_partners
@@ -254,16 +264,19 @@ def _eval(argv: list[str]) -> int:
         return eval_partners(argv)
     typed = parse(argv, ("episodes", "seed", "zoo", "import"))
     policy = _policy(typed)
-    scores = api.score(policy, _int(typed, "episodes", 100), _int(typed, "seed", 3_000_000))
+    scores = assemble.score(policy, _int(typed, "episodes", 100), _int(typed, "seed", 3_000_000))
     _print_scores(scores, "fresh seeds")
     return 0
 
 
 def _int(typed: Arguments, name: str, default: int) -> int:
-    from twofold.settings.config import parse_value
-    from twofold.settings.schema import convert
+    from twofold.core.errors import ConfigError
+    from twofold.settings.presets import parse_value
 
-    return int(convert(f"--{name}", parse_value(str(typed.options.get(name, default))), int))
+    value = parse_value(str(typed.options.get(name, default)))
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
+        raise ConfigError(f"--{name} must be a whole number, got {value!r}")
+    return int(value)
 
 
 def _print_scores(scores: dict[str, Any], where: str) -> None:
@@ -275,7 +288,8 @@ def _print_scores(scores: dict[str, Any], where: str) -> None:
 
 
 def _play(argv: list[str]) -> int:
-    from twofold.rows.world import evaluation_names, make_world
+    from twofold.assemble import fits, world_of
+    from twofold.rows.world import evaluation_names
     from twofold.show.play import play, viewed_world, write_video
 
     typed = parse(argv, ("out", "human", "seed", "zoo", "import"))
@@ -284,7 +298,8 @@ def _play(argv: list[str]) -> int:
     world, cannot = viewed_world(policy.config, mode)
     if world is None:
         _complain(f"rendering is impossible here ({cannot}); the episode is played without a picture")
-        world = make_world(policy.config, purpose=evaluation_names(policy.config.env)[0], rows=1)
+        world = world_of(policy, evaluation_names(policy.config.env)[0], 1)
+    fits(policy, world)
     frames, total = play(world, policy.policy, seed, frames=cannot is None and mode == "rgb_array")
     print(f"return     {total:.2f}")
     if frames:
@@ -299,8 +314,10 @@ def _show(argv: list[str]) -> int:
     from twofold.settings.imports import import_user_code
     from twofold.store.run import Run
 
-    typed = parse(argv, ("config", "env-config", "import"))
+    typed = parse(argv, ("config", "env-config", "import", "explain", "schema"))
     import_user_code(typed.options.get("import", ()))
+    if "explain" in typed.options or "schema" in typed.options:
+        return _explain(typed)
     if typed.places:
         run = Run.open(Path(typed.places[0]))
         resolved = run.resolved
@@ -311,6 +328,22 @@ def _show(argv: list[str]) -> int:
         print(f"{key:<34} {value!s:<28} {resolved.origin.get(key, '')}")
     if typed.places:
         _show_progress(run)
+    return 0
+
+
+def _explain(typed: Arguments) -> int:
+    """Every setting with its meaning, or a JSON schema for editors."""
+    import json
+
+    from twofold.settings.config import layers_for, resolve
+    from twofold.settings.explain import explained, json_schema
+
+    names = typed.options.get("config", "td3"), typed.options.get("env-config", "pendulum")
+    config = resolve(layers_for(*names, typed.settings)).config
+    if "schema" in typed.options:
+        print(json.dumps(json_schema(config), indent=1))
+    else:
+        print(explained(config, typed.options["explain"]))
     return 0
 
 
@@ -327,27 +360,46 @@ def _show_progress(run: Any) -> None:
         print(
             f"step {record['step']:<10} {record['world']:<18} return {mean:.2f} ± {record['return']['std']:.2f}"
         )
-    if (run.folder / "test.json").exists():
-        scores = {k: v for k, v in files.read_json(run.folder / "test.json").items() if k != "seeds"}
+    if (scores := run.test_scores()) is not None:
         _print_scores(scores, "test")
 
 
 def _list(argv: list[str]) -> int:
-    from twofold.settings.config import CONF, config_names
+    from twofold.core.errors import MissingPackage
+    from twofold.settings.domains import domains
+    from twofold.settings.presets import Kind, presets
     from twofold.settings.registry import learners, networks, worlds
     from twofold.store.policy_file import zoo_names
 
-    for title, registry in (("worlds", worlds), ("learners", learners), ("networks", networks)):
-        print(title)
-        for name in registry.names():
-            print(f"  {name:<22} {registry.get(name).doc}")
-    for title, kind in (("--env-config", "envs"), ("--config", "algs")):
-        print(title)
-        for name in config_names(kind):
-            first = (CONF / kind / f"{name}.yaml").read_text().splitlines()[0]
-            print(f"  {name:<22} {first[2:] if first.startswith('# ') else ''}")
-    print(f"--zoo (trained policies)\n  {', '.join(zoo_names())}")
+    registries = {"worlds": worlds, "learners": learners, "networks": networks}
+    for domain in domains().values():
+        print(f"{domain.name}: {domain.about}")
+        try:
+            domain.load()
+        except MissingPackage as error:
+            print(f"  ({error})")
+        _list_parts(registries, f"{domain.name}/")
+        kinds: tuple[tuple[str, Kind], ...] = (("--env-config", "envs"), ("--config", "algs"))
+        for option, kind in kinds:
+            print(f"  {option}")
+            for preset in presets(kind):
+                if preset.domain == domain.name:
+                    made_for = f"  [with {', '.join(preset.worlds)}]" if preset.worlds else ""
+                    print(f"    {preset.name:<22} {preset.about}{made_for}")
+    print("for every domain")
+    _list_parts(registries, "")
+    print(f"--zoo (trained policies)\n    {', '.join(zoo_names())}")
     return 0
+
+
+def _list_parts(registries: dict[str, Any], prefix: str) -> None:
+    """The registered parts of one domain, or those that belong to none."""
+    for title, registry in registries.items():
+        own = [n for n in registry.names() if (n.startswith(prefix) if prefix else "/" not in n)]
+        if own:
+            print(f"  {title}")
+        for name in own:
+            print(f"    {name:<22} {registry.get(name).doc}")
 
 
 def _plot(argv: list[str]) -> int:

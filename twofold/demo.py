@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from twofold import api
+from twofold.assemble import untrained, world_of
 from twofold.core.evaluate import evaluate, summary
 from twofold.core.protocols import Policy
 from twofold.core.seeding import final_seeds, generator
-from twofold.rows.world import make_world
 from twofold.settings.config import Config
 from twofold.show.console import Bar, Quiet
 from twofold.show.play import play, side_by_side, viewed_world, write_video
-from twofold.store.policy_file import load_policy, make_learner
+from twofold.store.policy_file import load_policy
 
 
 def demo(steps: int = 8_000, runs: str = "runs") -> int:
@@ -31,11 +31,11 @@ def demo(steps: int = 8_000, runs: str = "runs") -> int:
         trainer={"steps": steps, "test_episodes": 20},
     )
     policy = load_policy(trained.folder)
-    learner = make_learner(policy.config, policy.observation_space, policy.action_space)
+    learner = untrained(policy.config, policy)
     before, after = (
         who.policy(explore=False, rows=1, rng=generator(0, "demo")) for who in (learner, policy.learner)
     )
-    world = make_world(policy.config, purpose="eval", rows=1)
+    world = world_of(policy, "eval", 1)
     for name, who in (("untrained", before), ("trained", after)):
         score = summary(np.asarray(evaluate(world, who, final_seeds(20))["return"]))
         print(f"{name:<10} return {score['mean']:9.1f} ± {score['std']:.1f}  (20 test episodes)")

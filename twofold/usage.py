@@ -25,39 +25,6 @@ Settings, lowest first: conf/default.yaml < --env-config < --config < command li
 
 `twofold COMMAND --help` tells more.
 """
-# Commands of the domains: name -> (module:function, one line of help).
-DOMAIN_COMMANDS: dict[str, tuple[str, str]] = {
-    "relax": (
-        "twofold.crystal.commands:relax",
-        "relax crystals           twofold relax in.cif -o out.cif --fmax=0.01",
-    ),
-    "relax-compare": (
-        "twofold.crystal.commands:relax_compare",
-        "optimisers by force calls, with a page to look at",
-    ),
-    "relax-export": (
-        "twofold.crystal.commands:relax_export",
-        "a run's policy for the relaxer       twofold relax-export RUN -o mine.safetensors",
-    ),
-    "fit": (
-        "twofold.recsys.commands:fit",
-        "learn simulated users from ratings   twofold fit --env-config=coat",
-    ),
-    "recommend": (
-        "twofold.recsys.commands:recommend",
-        "ask a trained recommender    twofold recommend --run RUN --user 17",
-    ),
-    "standings": (
-        "twofold.recsys.commands:standings",
-        "recommenders beside all baselines    twofold standings --runs RUN ...",
-    ),
-    "ope": ("twofold.recsys.commands:ope", "off-policy value of a recommender    twofold ope --run RUN"),
-    "partners": (
-        "twofold.team.commands:partners",
-        "make, gather, split, show  populations of fixed partners",
-    ),
-}
-
 HELP = {
     "train": """usage: twofold train [--config=NAME] [--env-config=NAME] [--run=DIR] [settings]
 
@@ -90,10 +57,13 @@ examples: twofold eval runs/pendulum/td3_seed0 --episodes=100
 
 Write a video of one episode (an mp4, or a small GIF if FILE ends so), or open a window with --human.
 example: twofold play runs/hopper/td3_seed0 --out=hopper.mp4""",
-    "show": """usage: twofold show [RUN] [--config=NAME] [--env-config=NAME] [settings]
+    "show": """usage: twofold show [RUN] [--config=NAME] [--env-config=NAME] [--explain[=SECTION]] [--schema] [settings]
 
 Every setting with its value and the layer that set it; for a run also where it stands.
+--explain tells what each setting means, its type, bounds and other names; --schema prints a JSON schema with which
+editors complete and check YAML files.
 examples: twofold show runs/pendulum/td3_seed0
+          twofold show --explain=learner
           twofold show --config=td3_paper --env-config=hopper""",
     "list": "usage: twofold list\n\nWorlds, learners, networks, and the presets for --env-config and --config.",
     "plot": """usage: twofold plot RUN ... [--out=FILE.png] [--metric=return] [--world=NAME] [--mean]

@@ -1,5 +1,15 @@
 """Continuous control on Gymnasium: MuJoCo, Box2D, classic control, and any environment with bounded actions."""
 
-from twofold.control import walker_world, worlds
+from pathlib import Path
 
-__all__ = ["walker_world", "worlds"]
+from twofold.settings.domains import Domain
+
+_HERE = Path(__file__).resolve().parent
+DOMAIN = Domain(
+    name="control",
+    about="continuous control on Gymnasium: MuJoCo, Box2D, classic control",
+    parts=("twofold.control.worlds", "twofold.control.walker_world"),
+    presets=_HERE / "conf",
+    zoo=_HERE / "zoo",
+    packages=("gymnasium", "mujoco", "box2d"),
+)

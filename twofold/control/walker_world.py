@@ -2,33 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import gymnasium as gym
+from pydantic import Field
 
 from twofold.control.walker import FastWalker
 from twofold.control.worlds import UnitActions
-from twofold.core.errors import ConfigError
+from twofold.core.protocols import World
+from twofold.core.setting import setting, settings
 from twofold.rows.envs import EnvRows
 from twofold.rows.world import Where, make_rows
 from twofold.settings.registry import worlds
 
+Positive = Annotated[int, Field(ge=1)]
 
-@dataclass(frozen=True)
+
+@settings
 class WalkerConfig:
-    hardcore: bool = True
-    repeat: int = 1  # frames that an action is held; the lidar is cast only on the frame that is observed
-    lidar_history: tuple[int, ...] = ()  # also observe the lidar of so many decisions ago
-    fall_penalty: float | None = None  # training only: replaces the -100 of a fall
-    reward_scale: float = 1.0  # training only
-    torque_cost: float = 1.0  # training only: multiplies the price of torque
-    stuck_after: int = 0  # training only: cut an episode after so many decisions without progress; 0 never
+    """Which walker, and how it is shaped while training."""
 
-    def __post_init__(self) -> None:
-        if self.repeat < 1 or self.stuck_after < 0 or any(n < 1 for n in self.lidar_history):
-            raise ConfigError("env_args: repeat and lidar_history must be at least 1, stuck_after at least 0")
+    hardcore: bool = setting("stumps, pits and stairs, or flat ground", default=True)
+    repeat: int = setting(
+        "frames that an action is held; the lidar is cast only on the frame that is observed",
+        default=1,
+        ge=1,
+        unit="frames",
+    )
+    lidar_history: tuple[Positive, ...] = setting(
+        "also observe the lidar of so many decisions ago", default=(), unit="decisions"
+    )
+    reward_scale: float = setting("training only", default=1.0)
+    stuck_after: int = setting(
+        "training only: cut an episode after so many decisions without progress; 0 never",
+        default=0,
+        ge=0,
+        unit="decisions",
+    )
 
 
 class RawReturn(gym.Wrapper[Any, Any, Any, Any]):
@@ -54,9 +65,7 @@ def make_env(cfg: WalkerConfig, purpose: str, render_mode: str | None = None) ->
     shaping: dict[str, Any] = {}
     if purpose == "train":
         shaping = {
-            "fall_penalty": cfg.fall_penalty,
             "reward_scale": cfg.reward_scale,
-            "torque_cost": cfg.torque_cost,
             "stuck_after": cfg.stuck_after,
         }
     walker = FastWalker(cfg.hardcore, cfg.repeat, cfg.lidar_history, render_mode, **shaping)
@@ -67,10 +76,8 @@ def view(cfg: WalkerConfig, mode: str) -> EnvRows:
     return EnvRows(partial(make_env, cfg, "eval", mode), 1)
 
 
-@worlds.register("control/walker", config=WalkerConfig, view=view)
-def walker_world(cfg: WalkerConfig, *, rows: int, purpose: str, where: Where | None = None) -> Any:
+@worlds.register("control/walker", config=WalkerConfig, view=view, workers=True)
+def walker_world(cfg: WalkerConfig, *, rows: int, purpose: str, where: Where | None = None) -> World:
     """BipedalWalker, flat or hardcore: equal to Gymnasium's, twice as fast, with shaping for training."""
-    world = make_rows(partial(make_env, cfg, purpose), rows, where=where)
     env = make_env(cfg, purpose)
-    world.action_bounds = (env.low, env.high)
-    return world
+    return make_rows(partial(make_env, cfg, purpose), rows, bounds=(env.low, env.high), where=where)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -12,25 +11,33 @@ import numpy as np
 
 from twofold.control.wrappers import ActionRepeat, FrameHistory
 from twofold.core.errors import ConfigError, MissingPackage, WorldError
+from twofold.core.experience import rescale
+from twofold.core.protocols import World
+from twofold.core.setting import setting, settings
 from twofold.rows.envs import EnvRows
 from twofold.rows.world import Where, make_rows
 from twofold.settings.registry import worlds
 from twofold.settings.schema import nearest
-from twofold.store.policy_file import rescale
 
 
-@dataclass(frozen=True)
+@settings
 class GymConfig:
-    id: str = "Pendulum-v1"  # a Gymnasium environment with a Box action space
-    kwargs: dict[str, Any] = field(default_factory=dict)  # arguments of gymnasium.make
-    fresh: bool = False  # a new instance for every episode, where state survives reset (Box2D)
-    repeat: int = 1  # steps that an action is held
-    history: int = 1  # observations joined, the newest last
-    fall_penalty: float | None = None  # training only: replaces a reward of -100 at a fall (BipedalWalker)
+    """Which environment, and how it is wrapped."""
+
+    id: str = setting(
+        "a Gymnasium environment with a Box action space", default="Pendulum-v1", aliases=("env_id",)
+    )
+    kwargs: dict[str, Any] = setting("arguments of gymnasium.make", factory=dict)
+    fresh: bool = setting(
+        "a new instance for every episode, where state survives reset (Box2D)", default=False
+    )
+    repeat: int = setting("steps that an action is held", default=1, ge=1, unit="steps")
+    history: int = setting("observations joined, the newest last", default=1, ge=1)
+    fall_penalty: float | None = setting(
+        "training only: replaces a reward of -100 at a fall (BipedalWalker)", default=None
+    )
 
     def __post_init__(self) -> None:
-        if self.repeat < 1 or self.history < 1:
-            raise ConfigError("env_args.repeat and env_args.history must be at least 1")
         if ":" in self.id:
             raise ConfigError(
                 f"env_args.id={self.id}: name the module that registers it with --import=MODULE, and the id alone here"
@@ -124,11 +131,10 @@ def view(cfg: GymConfig, mode: str) -> EnvRows:
     return EnvRows(partial(make_env, cfg, "eval", mode), 1, fresh=cfg.fresh)
 
 
-@worlds.register("control/gym", config=GymConfig, view=view)
-def gym_world(cfg: GymConfig, *, rows: int, purpose: str, where: Where | None = None) -> Any:
+@worlds.register("control/gym", config=GymConfig, view=view, workers=True)
+def gym_world(cfg: GymConfig, *, rows: int, purpose: str, where: Where | None = None) -> World:
     """Any Gymnasium environment with continuous actions, by id."""
     env = make_env(cfg, purpose)
-    world = make_rows(partial(make_env, cfg, purpose), rows, fresh=cfg.fresh, where=where)
-    world.action_bounds = (env.low, env.high)
+    bounds = env.low, env.high
     env.close()
-    return world
+    return make_rows(partial(make_env, cfg, purpose), rows, fresh=cfg.fresh, bounds=bounds, where=where)

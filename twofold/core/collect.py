@@ -2,40 +2,46 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any, Generic, NoReturn, Protocol
 
 import numpy as np
 
 from twofold.core import finite, tree
 from twofold.core.errors import WorldError
-from twofold.core.experience import Array, Obs, Steps
+from twofold.core.experience import Array, Item, Obs, Steps
 from twofold.core.protocols import Policy, State, World, Writer
 from twofold.core.replay import Ring
 from twofold.core.seeding import episode_seed
 
 
-class Collector:
+class Refuse(Protocol):
+    """Called with what is not finite; never returns."""
+
+    def __call__(self, name: str, *, at: str, evidence: dict[str, Any]) -> NoReturn: ...
+
+
+class Collector(Generic[Item]):
     """Steps all rows at once, writes items into replay, and starts every episode with an explicit seed."""
 
     def __init__(
         self,
         world: World,
         policy: Policy,
-        writer: Writer,
-        replay: Ring,
+        writer: Writer[Item],
+        replay: Ring[Item],
         *,
         seed: int,
         warmup: int,
-        folder: Path,
+        refuse: Refuse,
     ) -> None:
         self.world, self.policy, self.writer, self.replay = world, policy, writer, replay
-        self.seed, self.warmup, self.folder = seed, warmup, folder
+        self.seed, self.warmup, self.refuse = seed, warmup, refuse
         rows = world.num_envs
         self.steps = 0
         self.episodes = np.zeros(rows, np.int64)  # episodes begun, per row
         self.returns, self.lengths = np.zeros(rows), np.zeros(rows)
         self.finished: list[dict[str, float]] = []
-        self.obs: Obs = None
+        self.obs: Obs = {}  # until `start`
 
     def start(self) -> None:
         """The first episode of every row."""
@@ -48,9 +54,7 @@ class Collector:
         self.policy.reset(rows)
         self.returns[rows] = self.lengths[rows] = 0
         if bad := finite.first_bad(obs=self.obs):
-            finite.stop(
-                bad, at=f"after a reset at step {self.steps}", evidence={"obs": self.obs}, folder=self.folder
-            )
+            self.refuse(bad, at=f"after a reset at step {self.steps}", evidence={"obs": self.obs})
 
     def step(self) -> int:
         """One step of every row; the number of new items."""
@@ -58,16 +62,16 @@ class Collector:
         action = self.policy.random(obs) if self.steps < self.warmup else self.policy.act(obs)
         if bad := finite.first_bad(action=action):  # before a simulator chokes on it
             evidence = {"obs": obs, "action": action}
-            finite.stop(bad, at=f"at step {self.steps}", evidence=evidence, folder=self.folder)
+            self.refuse(bad, at=f"at step {self.steps}", evidence=evidence)
         next_obs, reward, terminated, truncated, info = self.world.step(action)
         if bad := finite.first_bad(reward=reward, obs=next_obs):
             evidence = {"obs": obs, "action": action, "reward": reward, "next_obs": next_obs}
-            finite.stop(bad, at=f"at step {self.steps}", evidence=evidence, folder=self.folder)
+            self.refuse(bad, at=f"at step {self.steps}", evidence=evidence)
         valid = ~info["broken"] if "broken" in info else np.ones(len(reward), bool)
-        items = self.writer.step(Steps(obs, action, reward, next_obs, terminated, truncated, valid))
+        written = self.writer.step(Steps(obs, action, reward, next_obs, terminated, truncated, valid))
         before = self.replay.added
-        if items is not None:
-            self.replay.add(items)
+        if written is not None:
+            self.replay.add(written)
         self.steps += len(reward)
         self.returns += reward
         self.lengths += 1

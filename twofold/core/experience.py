@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[Any]
-Obs = Any  # an array [N, ...] or a nested dict of such arrays
+from twofold.core.errors import WorldError
+
+Array = NDArray[Any]  # numpy's own way to say: of any dtype
+Obs = Array | dict[str, Array]  # [N, ...], or several such by name
+Item = TypeVar("Item")  # what replay holds: a dataclass of arrays
 
 
 @dataclass(frozen=True)
@@ -37,8 +41,38 @@ class Transition:
     discount: Array  # gamma ** (number of rewards in the sum)
 
 
-def blank_like(space: Any, rows: int = 0) -> Any:
+@dataclass(frozen=True)
+class Written(Generic[Item]):
+    """Items that are complete, stacked, and where they come from."""
+
+    items: Item  # [K, ...]
+    row: Array  # [K]: the row whose episode it belongs to; items of one row come in the order of its steps
+    last: Array  # [K] bool: the last item of its episode
+
+
+def named(obs: Obs) -> dict[str, Array]:
+    """The observation of a world whose observations have names."""
+    if not isinstance(obs, dict):
+        raise WorldError(f"observations with names were expected, this world gives an array {obs.shape}")
+    return obs
+
+
+def blank_like(space: gym.Space[Any], rows: int = 0) -> Obs:
     """Zeros of a Gymnasium space with a first axis of `rows`; dict spaces give dicts."""
-    if hasattr(space, "spaces") and isinstance(space.spaces, dict):
-        return {key: blank_like(sub, rows) for key, sub in space.spaces.items()}
+    if isinstance(space, gym.spaces.Dict):
+        return {key: _blank(sub, rows) for key, sub in space.spaces.items()}
+    return _blank(space, rows)
+
+
+def _blank(space: gym.Space[Any], rows: int) -> Array:
+    if space.shape is None:
+        raise WorldError(
+            f"a space {space} has no fixed shape: arrays, or a flat dictionary of arrays, are needed"
+        )
     return np.zeros((rows, *space.shape), space.dtype)
+
+
+def rescale(action: Array, low: Array, high: Array) -> Array:
+    """From [-1, 1] to a world's own bounds, per dimension."""
+    real: Array = (low + (action + 1) * 0.5 * (high - low)).astype(np.float32)
+    return real

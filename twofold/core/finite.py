@@ -1,16 +1,12 @@
-"""Non-finite values: name the first bad tensor, keep the offending batch, stop before anything is saved."""
+"""Non-finite values: the name of the first array that holds one."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import save as encode
 
 from twofold.core import tree
-from twofold.core.errors import NonFiniteError
-from twofold.store import files
 
 
 def first_bad(**trees: Any) -> str | None:
@@ -24,18 +20,3 @@ def first_bad(**trees: Any) -> str | None:
             if leaf.dtype.kind == "f" and not np.isfinite(leaf).all():
                 return path
     return None
-
-
-def stop(name: str, *, at: str, evidence: dict[str, Any], folder: Path) -> None:
-    """Write the evidence into the run directory and raise an error that names tensor, place and file."""
-    path = folder / "bad_batch.safetensors"
-    arrays = {key: np.asarray(leaf, order="C") for key, leaf in tree.items(evidence)}
-    try:
-        files.replace_bytes(path, encode(arrays))
-        where = f"the arrays are in {path}"
-    except OSError as error:
-        where = f"the arrays could not be written ({error.strerror})"
-    raise NonFiniteError(
-        f"{name} is not finite (NaN or infinity) {at}; {where}. Nothing bad was saved: "
-        "mend the world or lower the learning rate, then run the same command to go on from the last checkpoint."
-    )

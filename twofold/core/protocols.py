@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
 
 import gymnasium as gym
 import numpy as np
 
-from twofold.core.experience import Array, Obs, Steps
+from twofold.core.experience import Array, Item, Obs, Steps, Written
 
-State = dict[str, Any]  # nested dicts of arrays, numbers, strings and None: what a checkpoint can hold
+if TYPE_CHECKING:
+    from torch import nn
+
+    from twofold.core.trainer import Trainer
+
+# Nested dicts of arrays, tensors, numbers, texts and None: what a checkpoint can hold. Whoever wrote a value knows
+# its type; a recursive union would only move the same knowledge into casts.
+State = dict[str, Any]
 Metrics = dict[str, float]
+Summary = dict[str, float]  # mean, std, low, high, min, episodes
 
 
 class World(Protocol):
@@ -39,6 +47,13 @@ class World(Protocol):
     def close(self) -> None: ...
 
 
+@runtime_checkable
+class Bounded(Protocol):
+    """A world whose actions have units of their own: [-1, 1] stands for low to high."""
+
+    action_bounds: tuple[Array, Array]
+
+
 class Policy(Protocol):
     """Observations in, actions out, N rows at once; owns recurrent state and exploration."""
 
@@ -57,35 +72,40 @@ class Policy(Protocol):
     def load_state_dict(self, state: State) -> None: ...
 
 
-class Writer(Protocol):
+class Writer(Protocol[Item]):
     """Steps of N rows in, stacked items out."""
 
-    def blank(self) -> Any:
+    def blank(self) -> Item:
         """An item with a first axis of length 0: shapes and types of what will come."""
         ...
 
-    def step(self, steps: Steps) -> Any | None: ...
+    def step(self, steps: Steps) -> Written[Item] | None: ...
 
     def state_dict(self) -> State: ...
 
     def load_state_dict(self, state: State) -> None: ...
 
 
-class Learner(Protocol):
+class Learner(Protocol[Item]):
     """Owns weights and optimisers; never sees a world."""
 
     updates: int
 
+    @property
+    def acting(self) -> nn.Module:
+        """The network that acts when it counts."""
+        ...
+
     def policy(self, *, explore: bool, rows: int, rng: np.random.Generator) -> Policy: ...
 
-    def writer(self, rows: int) -> Writer: ...
+    def writer(self, rows: int) -> Writer[Item]: ...
 
-    def update(self, batch: Any) -> None:
+    def update(self, items: Item, /) -> None:
         """One gradient update from a batch of items (numpy arrays, valid until the next sample)."""
         ...
 
     def metrics(self) -> Metrics:
-        """Losses and values of the last update, as floats."""
+        """Losses and values of the last update, also right after a resume."""
         ...
 
     def first_bad(self) -> str | None:
@@ -101,3 +121,49 @@ class Learner(Protocol):
         ...
 
     def load_policy_state(self, state: State) -> None: ...
+
+
+@runtime_checkable
+class Prioritised(Protocol):
+    """A learner whose errors may choose what is learned from."""
+
+    def td_error(self) -> Array:
+        """The error of each item of the last batch [B]."""
+        ...
+
+
+class Keeper(Protocol):
+    """What keeps a run: its logs, its checkpoints, its best policies."""
+
+    @property
+    def best(self) -> float | None:
+        """The best validation return so far."""
+        ...
+
+    def resume(self, trainer: Trainer[Any]) -> bool:
+        """Put the trainer where the newest good checkpoint left it; False if there is none."""
+        ...
+
+    def save(self, trainer: Trainer[Any], *, due: bool = False) -> None:
+        """A checkpoint of everything; with `due`, only if it is time for one."""
+        ...
+
+    def log(self, step: int, values: Metrics, speed: Metrics) -> None: ...
+
+    def log_evaluation(self, step: int, world: str, result: dict[str, Summary]) -> None: ...
+
+    def offer(self, trainer: Trainer[Any], score: Summary) -> None:
+        """Keep the policy if it is the best so far, or among the best few."""
+        ...
+
+    def refuse(self, name: str, *, at: str, evidence: dict[str, Any]) -> NoReturn:
+        """Stop because of a NaN or an infinity: write the evidence, say where it was found."""
+        ...
+
+
+class Progress(Protocol):
+    """What a person sees of a run."""
+
+    def start(self, done: int, total: int) -> None: ...
+    def update(self, done: int, speed: float, last_return: float) -> None: ...
+    def finish(self) -> None: ...

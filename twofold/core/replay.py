@@ -3,51 +3,61 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, cast
 
 import numpy as np
 
 from twofold.core import tree
 from twofold.core.errors import ConfigError
-from twofold.core.experience import Array
+from twofold.core.experience import Array, Item, Transition, Written
+from twofold.core.setting import setting, settings
 
 _SEGMENT_BYTES = 4 << 20
 
 
-@dataclass(frozen=True)
+@settings
 class ReplayConfig:
-    buffer_size: int = field(default=1_000_000, metadata={"aliases": ("memory_size",)})  # items kept
-    batch_size: int = 256
-    sampling: Literal["uniform", "prioritised"] = (
-        "uniform"  # prioritised = LAP: probability ~ max(|td|, 1)^alpha
+    """What is kept of the past, and how batches are drawn from it."""
+
+    buffer_size: int = setting("items kept", default=1_000_000, gt=0, aliases=("memory_size",))
+    batch_size: int = setting("items of a batch", default=256, gt=0)
+    sampling: Literal["uniform", "prioritised"] = setting(
+        "prioritised: probability ~ max(|TD error|, min_priority)^alpha (LAP)", default="uniform"
     )
-    alpha: float = 0.4  # exponent of prioritised sampling
-    min_priority: float = 1.0  # LAP's floor; pair it with learner.huber = this value
-    replace: bool = True  # False: the items of a batch are distinct
-    recent_share: float = 0.0  # share of each batch from the newest `recent_items`
-    recent_items: int = 300_000
-    ending_share: float = (
-        0.0  # share of each batch from the last `ending_steps` steps before real ends (falls)
+    alpha: float = setting("exponent of prioritised sampling", default=0.4, ge=0, le=1)
+    min_priority: float = setting("LAP's floor; pair it with learner.huber of this value", default=1.0, gt=0)
+    replace: bool = setting("false: the items of a batch are distinct", default=True)
+    recent_share: float = setting(
+        "share of each batch from the newest `recent_items`", default=0.0, ge=0, le=1
     )
-    ending_steps: int = 60
-    ending_below: float | None = None  # only ends with a reward below this count: a goal reached is no fall
-    endings_kept: int = 20_000  # how many of the latest ends count
+    recent_items: int = setting("see `recent_share`", default=300_000, gt=0)
+    ending_share: float = setting(
+        "share of each batch from the last `ending_steps` steps before real ends (falls)",
+        default=0.0,
+        ge=0,
+        le=1,
+    )
+    ending_steps: int = setting("see `ending_share`", default=60, gt=0, unit="steps")
+    ending_below: float | None = setting(
+        "only ends with a reward below this count: a goal reached is no fall", default=None
+    )
+    endings_kept: int = setting("how many of the latest ends count", default=20_000, gt=0)
 
     def __post_init__(self) -> None:
-        if self.batch_size < 1 or self.buffer_size < self.batch_size:
+        if self.buffer_size < self.batch_size:
             raise ConfigError(
-                f"replay.buffer_size must be at least replay.batch_size and both positive, "
-                f"got {self.buffer_size} and {self.batch_size}"
+                f"replay.buffer_size={self.buffer_size} must be at least replay.batch_size={self.batch_size}"
             )
-        if min(self.recent_share, self.ending_share) < 0 or self.recent_share + self.ending_share > 1:
+        if self.recent_share + self.ending_share > 1:
+            raise ConfigError("replay.recent_share and replay.ending_share must be at most 1 together")
+        mixed = self.recent_share > 0 or self.ending_share > 0
+        if mixed and (self.sampling == "prioritised" or not self.replace):
             raise ConfigError(
-                "replay.recent_share and replay.ending_share must be at least 0 and at most 1 together"
+                "replay.recent_share and replay.ending_share go with sampling=uniform and replace=true only"
             )
-        if min(self.recent_items, self.ending_steps, self.endings_kept) < 1:
-            raise ConfigError("replay.recent_items, ending_steps and endings_kept must be at least 1")
-        if not 0 <= self.alpha <= 1 or self.min_priority <= 0:
-            raise ConfigError("replay.alpha must be in [0, 1] and replay.min_priority above 0")
+        if self.sampling == "prioritised" and not self.replace:
+            raise ConfigError("replay.sampling=prioritised draws with replacement: set replay.replace=true")
 
 
 @dataclass(frozen=True)
@@ -69,10 +79,10 @@ def _check_memory(capacity: int, row_bytes: int) -> None:
         )
 
 
-class Ring:
+class Ring(Generic[Item]):
     """The newest `capacity` items. All leaves of one dtype share a block, so a batch is one gather per dtype."""
 
-    def __init__(self, capacity: int, blank: Any, rng: np.random.Generator, *, replace: bool = True) -> None:
+    def __init__(self, capacity: int, blank: Item, rng: np.random.Generator, *, replace: bool = True) -> None:
         self.capacity, self.rng, self.replace = capacity, rng, replace
         self.added = 0
         self._blank = blank
@@ -86,7 +96,7 @@ class Ring:
         _check_memory(capacity, sum(np.dtype(block).itemsize * width for block, width in widths.items()))
         self._blocks = {block: np.zeros((capacity, width), block) for block, width in widths.items()}
         self._batch: dict[str, Array] = {}
-        self._batch_view: Any = None
+        self._batch_view: Item | None = None
         self.sampled: Array = np.zeros(0, np.int64)
         row_bytes = sum(block.itemsize * block.shape[1] for block in self._blocks.values())
         self.segment_items = max(1, min(capacity, _SEGMENT_BYTES // max(row_bytes, 1)))
@@ -98,9 +108,9 @@ class Ring:
     def nbytes(self) -> int:
         return sum(block.nbytes for block in self._blocks.values())
 
-    def add(self, items: Any) -> None:
-        """Append stacked items [K, ...], over the oldest where full."""
-        leaves = dict(tree.items(items))
+    def add(self, written: Written[Item]) -> None:
+        """Append items, over the oldest where full."""
+        leaves = dict(tree.items(written.items))
         count = len(next(iter(leaves.values())))
         first = self.added % self.capacity
         if first + count <= self.capacity:
@@ -111,7 +121,7 @@ class Ring:
             self._blocks[leaf.block][at, leaf.start : leaf.stop] = leaves[path].reshape(count, -1)
         self.added += count
 
-    def sample(self, size: int) -> Any:
+    def sample(self, size: int) -> Item:
         """A batch of items; its arrays are reused by the next call."""
         if len(self) < (1 if self.replace else size):
             raise ValueError(f"replay holds {len(self)} items, cannot sample {size}; raise trainer.warmup")
@@ -123,7 +133,7 @@ class Ring:
             return self.rng.integers(0, len(self), size)
         return self.rng.choice(len(self), size, replace=False)
 
-    def take(self, at: Array) -> Any:
+    def take(self, at: Array) -> Item:
         """The items at these ring positions as one batch; its arrays are reused by the next call."""
         if self._batch_view is None or len(next(iter(self._batch.values()))) != len(at):
             self._batch = {k: np.empty((len(at), b.shape[1]), b.dtype) for k, b in self._blocks.items()}
@@ -132,13 +142,14 @@ class Ring:
             np.take(block, at, axis=0, out=self._batch[name], mode="clip")
         return self._batch_view
 
-    def _view(self, blocks: dict[str, Array], count: int) -> Any:
+    def _view(self, blocks: dict[str, Array], count: int) -> Item:
         views = {
             path: blocks[leaf.block][:, leaf.start : leaf.stop].reshape(count, *leaf.shape)
             for path, leaf in self._leaves.items()
         }
         paths = iter(views)
-        return tree.map(lambda _: views[next(paths)], self._blank)
+        view: Item = tree.map(lambda _: views[next(paths)], self._blank)
+        return view
 
     # ---- segments: immutable pieces of the stream of items, written once and shared between checkpoints ----
 
@@ -168,20 +179,20 @@ class Ring:
         self.added = int(state["added"])
 
 
-class PrioritisedRing(Ring):
+class PrioritisedRing(Ring[Item]):
     """Items are drawn with probability proportional to their priority (LAP: Fujimoto et al., 2020)."""
 
     def __init__(
-        self, capacity: int, blank: Any, rng: np.random.Generator, *, alpha: float, min_priority: float
+        self, capacity: int, blank: Item, rng: np.random.Generator, *, alpha: float, min_priority: float
     ) -> None:
         super().__init__(capacity, blank, rng)
         self.alpha, self.floor = alpha, min_priority**alpha
         self._priority = np.zeros(capacity, np.float32)
         self._highest = self.floor
 
-    def add(self, items: Any) -> None:
+    def add(self, written: Written[Item]) -> None:
         before = self.added
-        super().add(items)
+        super().add(written)
         self._priority[np.arange(before, self.added) % self.capacity] = self._highest
 
     def _draw(self, size: int) -> Array:
@@ -205,52 +216,92 @@ class PrioritisedRing(Ring):
         self._highest = float(state["highest"])
 
 
-class MixedRing(Ring):
+class Ends:
+    """The last steps before real ends: item numbers of the latest episodes that ended in earnest."""
+
+    def __init__(self, cfg: ReplayConfig) -> None:
+        self.cfg = cfg
+        self._open: dict[int, list[int]] = {}  # row -> numbers of its newest items, of one episode
+        self._steps = np.zeros(
+            (0, cfg.ending_steps), np.int64
+        )  # one episode a row, newest last, -1 where shorter
+
+    def add(self, written: Written[Transition], first: int) -> None:
+        """Note items that were given the numbers from `first` on."""
+        numbered = zip(written.row.tolist(), written.last.tolist(), strict=True)
+        for place, (row, last) in enumerate(numbered):
+            steps = self._open.setdefault(row, [])
+            steps.append(first + place)
+            del steps[: -self.cfg.ending_steps]
+            if last:
+                if self._counts(written.items, place):
+                    self._keep(steps)
+                del self._open[row]
+
+    def _counts(self, items: Transition, place: int) -> bool:
+        """Whether an episode whose last item this is ended as batches look back from."""
+        below = self.cfg.ending_below
+        return bool(items.terminated[place]) and (below is None or float(items.reward[place]) < below)
+
+    def _keep(self, steps: list[int]) -> None:
+        row = np.full((1, self.cfg.ending_steps), -1, np.int64)
+        row[0, -len(steps) :] = steps
+        self._steps = np.concatenate([self._steps, row])[-self.cfg.endings_kept :]
+
+    def draw(self, size: int, oldest: int, rng: np.random.Generator) -> Array:
+        """Numbers of items before ends: any end, any of its steps that replay still holds; none if there is none."""
+        held = self._steps[np.searchsorted(self._steps[:, -1], oldest) :]
+        if not len(held) or not size:
+            return np.zeros(0, np.int64)
+        chosen = held[rng.integers(0, len(held), size)]
+        there = (chosen >= oldest).sum(axis=1)  # the newest steps stand at the end
+        drawn: Array = chosen[np.arange(size), -1 - (rng.random(size) * there).astype(np.int64)]
+        return drawn
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"steps": self._steps, "open": {str(row): np.array(n) for row, n in self._open.items()}}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._steps = np.array(state["steps"])
+        self._open = {int(row): [int(n) for n in numbers] for row, numbers in state["open"].items()}
+
+
+class MixedRing(Ring[Transition]):
     """Part of every batch from the newest items, part from the steps that led to real ends, the rest uniform."""
 
-    def __init__(self, capacity: int, blank: Any, rng: np.random.Generator, cfg: ReplayConfig) -> None:
+    def __init__(self, capacity: int, blank: Transition, rng: np.random.Generator, cfg: ReplayConfig) -> None:
         super().__init__(capacity, blank, rng)
-        self.cfg = cfg
-        self._endings = np.zeros(0, np.int64)  # item numbers of the latest terminated items
-        self._rows = 1  # items of one episode are this far apart
+        self.cfg, self.ends = cfg, Ends(cfg)
 
-    def add(self, items: Any) -> None:
+    def add(self, written: Written[Transition]) -> None:
         first = self.added
-        super().add(items)
-        self._rows = max(self._rows, self.added - first)
-        ends = first + np.flatnonzero(self._counts(items))
-        if len(ends):
-            self._endings = np.concatenate([self._endings, ends])[-self.cfg.endings_kept :]
-
-    def _counts(self, items: Any) -> Array:
-        """Which items are ends that batches look back from."""
-        ended: Array = items.terminated.astype(bool)
-        return ended if self.cfg.ending_below is None else ended & (items.reward < self.cfg.ending_below)
+        super().add(written)
+        if self.cfg.ending_share:
+            self.ends.add(written, first)
 
     def _draw(self, size: int) -> Array:
-        newest = min(self.cfg.recent_items, len(self))
+        oldest, newest = self.added - len(self), min(self.cfg.recent_items, len(self))
         recent, ending = round(size * self.cfg.recent_share), round(size * self.cfg.ending_share)
-        drawn = self.rng.integers(self.added - len(self), self.added, size)
+        drawn = self.rng.integers(oldest, self.added, size)
         drawn[:recent] = self.rng.integers(self.added - newest, self.added, recent)
-        held = self._endings[np.searchsorted(self._endings, self.added - len(self)) :]
-        if len(held) and ending:
-            back = self.rng.integers(0, self.cfg.ending_steps, ending) * self._rows
-            chosen = held[self.rng.integers(0, len(held), ending)] - back
-            drawn[recent : recent + ending] = chosen.clip(min=self.added - len(self))
+        before_ends = self.ends.draw(ending, oldest, self.rng)
+        drawn[recent : recent + len(before_ends)] = before_ends
         return drawn % self.capacity
 
     def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | {"endings": self._endings, "rows": self._rows}
+        return super().state_dict() | {"ends": self.ends.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
-        self._endings, self._rows = np.array(state["endings"]), int(state["rows"])
+        self.ends.load_state_dict(state["ends"])
 
 
-def make_replay(cfg: ReplayConfig, blank: Any, rng: np.random.Generator) -> Ring:
+def make_replay(cfg: ReplayConfig, blank: Item, rng: np.random.Generator) -> Ring[Item]:
     """The replay that the settings ask for."""
+    if cfg.recent_share > 0 or cfg.ending_share > 0:
+        if not isinstance(blank, Transition):
+            raise ConfigError("replay.recent_share and replay.ending_share are for learners of transitions")
+        return cast(Ring[Item], MixedRing(cfg.buffer_size, blank, rng, cfg))  # the item is a Transition here
     if cfg.sampling == "prioritised":
         return PrioritisedRing(cfg.buffer_size, blank, rng, alpha=cfg.alpha, min_priority=cfg.min_priority)
-    if cfg.recent_share or cfg.ending_share:
-        return MixedRing(cfg.buffer_size, blank, rng, cfg)
     return Ring(cfg.buffer_size, blank, rng, replace=cfg.replace)

@@ -1,32 +1,40 @@
-"""Values that change with progress: constant, linear, exponential, with a floor."""
+"""Values that change with progress."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from pydantic import model_validator
 
 from twofold.core.errors import ConfigError
+from twofold.core.setting import setting, settings
 
 
-@dataclass(frozen=True)
+@settings
 class Schedule:
-    """`start`, then linearly or exponentially towards `end`, reached after `over` units of progress."""
+    """A value, or how it moves: `0.1`, or `{start: 0.25, end: 0.12, over: 1_200_000}`."""
 
-    kind: Literal["constant", "linear", "exponential"] = "constant"
-    start: float = 0.1
-    end: float = 0.1  # the floor: never below, so noise does not vanish by accident
-    over: float = 1.0  # units of progress (steps, episodes or updates) until `end`
+    start: float = setting("the value at first; a bare number means this and nothing else", default=0.0)
+    end: float | None = setting("the value at last; null: it never moves", default=None)
+    after: float = setting("it begins to move here", default=0.0, ge=0, unit="see per")
+    over: float = setting("it moves over this long", default=1_000_000.0, gt=0, unit="see per")
+    per: Literal["step", "episode", "update"] = setting("what `after` and `over` count", default="step")
+    shape: Literal["linear", "exponential"] = setting("how it moves", default="linear")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_number(cls, given: Any) -> Any:
+        return {"start": given} if isinstance(given, (int, float)) and not isinstance(given, bool) else given
 
     def __post_init__(self) -> None:
-        if self.over <= 0:
-            raise ConfigError(f"a schedule's `over` must be positive, got {self.over}")
-        if self.kind == "exponential" and not (self.start > 0 and self.end > 0):
+        if self.shape == "exponential" and self.end is not None and not (self.start > 0 and self.end > 0):
             raise ConfigError("an exponential schedule needs start and end above 0")
 
     def __call__(self, progress: float) -> float:
-        if self.kind == "constant":
+        """The value after `progress` units of `per`."""
+        if self.end is None:
             return self.start
-        done = min(max(progress / self.over, 0.0), 1.0)
-        if self.kind == "linear":
+        done = min(max((progress - self.after) / self.over, 0.0), 1.0)
+        if self.shape == "linear":
             return self.start + (self.end - self.start) * done
         return float(self.start * (self.end / self.start) ** done)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+
+Tree = TypeVar(
+    "Tree"
+)  # nested dicts and dataclasses of arrays; what is not known here is what the leaves become
 
 
 def _children(tree: Any) -> dict[str, Any] | None:
@@ -49,24 +53,28 @@ def leaves(tree: Any) -> list[Any]:
     return [leaf for _, leaf in items(tree)]
 
 
-def index(tree: Any, at: Any) -> Any:
+def index(tree: Tree, at: Any) -> Tree:
     """The tree with every leaf indexed by `at` along its first axes."""
-    return map(lambda leaf: leaf[at], tree)
+    found: Tree = map(lambda leaf: leaf[at], tree)
+    return found
 
 
-def stack(trees: Sequence[Any]) -> Any:
+def stack(trees: Sequence[Tree]) -> Tree:
     """One tree whose leaves have a new first axis."""
-    return map(lambda *leaves: np.stack(leaves), trees[0], *trees[1:])
+    found: Tree = map(lambda *leaves: np.stack(leaves), trees[0], *trees[1:])
+    return found
 
 
-def concatenate(trees: Sequence[Any]) -> Any:
+def concatenate(trees: Sequence[Tree]) -> Tree:
     """One tree whose leaves are joined along their first axis."""
-    return map(lambda *leaves: np.concatenate(leaves), trees[0], *trees[1:])
+    found: Tree = map(lambda *leaves: np.concatenate(leaves), trees[0], *trees[1:])
+    return found
 
 
-def copy(tree: Any) -> Any:
+def copy(tree: Tree) -> Tree:
     """The tree with every array copied."""
-    return map(np.array, tree)
+    found: Tree = map(np.array, tree)
+    return found
 
 
 def equal(one: Any, other: Any) -> bool:

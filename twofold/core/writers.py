@@ -4,54 +4,68 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from twofold.core import tree
-from twofold.core.experience import Array, Steps, Transition, blank_like
+from twofold.core.errors import WorldError
+from twofold.core.experience import Array, Steps, Transition, Written, blank_like
 
 
 class TransitionWriter:
     """n-step transitions: at most n rewards are summed, fewer where the episode ends or is cut."""
 
     def __init__(
-        self, rows: int, observation_space: Any, action_space: Any, *, n_step: int, gamma: float
+        self,
+        rows: int,
+        observation_space: gym.Space[Any],
+        action_space: gym.Space[Any],
+        *,
+        n_step: int,
+        gamma: float,
     ) -> None:
         self.rows, self.n_step, self.gamma = rows, n_step, gamma
         self._obs_space, self._action_space = observation_space, action_space
         self._pending: list[Transition] = []  # newest last; each holds all rows
         self._live: list[Array] = []  # [N] bool: does this row of the pending step still wait?
+        self._every = np.arange(rows)
 
     def blank(self) -> Transition:
-        obs, zero = blank_like(self._obs_space), np.zeros(0, np.float32)
-        return Transition(obs, blank_like(self._action_space), zero, blank_like(self._obs_space), zero, zero)
+        obs, action, zero = (
+            blank_like(self._obs_space),
+            blank_like(self._action_space),
+            np.zeros(0, np.float32),
+        )
+        if isinstance(action, dict):
+            raise WorldError("actions with names cannot be learned from: join them into one array")
+        return Transition(obs, action, zero, blank_like(self._obs_space), zero, zero)
 
-    def step(self, steps: Steps) -> Transition | None:
+    def step(self, steps: Steps) -> Written[Transition] | None:
         """The transitions that are complete after this step."""
         ended = steps.terminated.astype(np.float32)
         reward = steps.reward.astype(np.float32)
-        if self.n_step == 1:
-            gamma = np.full(self.rows, self.gamma, np.float32)
-            whole = Transition(steps.obs, steps.action, reward, steps.next_obs, ended, gamma)
-            return whole if steps.valid.all() else self._picked(whole, steps.valid)
-        return self._n_step(steps, reward, ended)
+        if self.n_step > 1:
+            return self._n_step(steps, reward, ended)
+        gamma = np.full(self.rows, self.gamma, np.float32)
+        whole = Transition(steps.obs, steps.action, reward, steps.next_obs, ended, gamma)
+        written = Written(whole, self._every, steps.terminated | steps.truncated)
+        return written if steps.valid.all() else _picked(written, steps.valid)
 
-    @staticmethod
-    def _picked(items: Transition, rows: Array) -> Transition | None:
-        return tree.index(items, rows) if rows.any() else None
-
-    def _n_step(self, steps: Steps, reward: Array, ended: Array) -> Transition | None:
-        done: list[Transition | None] = []
+    def _n_step(self, steps: Steps, reward: Array, ended: Array) -> Written[Transition] | None:
+        done: list[Written[Transition] | None] = []
         broken = ~steps.valid
         if broken.any():  # the step never happened: what waits ends at the last observation that was real
-            done += [self._release(i, broken) for i in range(len(self._pending))]
+            waiting = range(len(self._pending))
+            done += [self._release(i, broken, broken & (i == waiting[-1])) for i in waiting]
         self._extend(steps, reward, ended)
         over = steps.terminated | steps.truncated
         for i in range(len(self._pending)):
             full = len(self._pending) - i >= self.n_step
-            done.append(self._release(i, np.ones(self.rows, bool) if full else over))
+            newest = i == len(self._pending) - 1
+            done.append(self._release(i, np.ones(self.rows, bool) if full else over, over & newest))
         while self._live and not self._live[0].any():
             del self._live[0], self._pending[0]
-        found = [items for items in done if items is not None]
+        found = [written for written in done if written is not None]
         return tree.concatenate(found) if found else None
 
     def _extend(self, steps: Steps, reward: Array, ended: Array) -> None:
@@ -71,10 +85,11 @@ class TransitionWriter:
         self._pending.append(tree.copy(new))
         self._live.append(steps.valid.copy())
 
-    def _release(self, i: int, rows: Array) -> Transition | None:
+    def _release(self, i: int, rows: Array, last: Array) -> Written[Transition] | None:
+        """What waits since step i in these rows; `last` are rows whose episode it ends."""
         out = rows & self._live[i]
         self._live[i] = self._live[i] & ~out
-        return self._picked(self._pending[i], out)
+        return _picked(Written(self._pending[i], self._every, last), out)
 
     def state_dict(self) -> dict[str, Any]:
         waiting = {str(i): dict(tree.items(p)) for i, p in enumerate(self._pending)}
@@ -87,7 +102,12 @@ class TransitionWriter:
 
     def _rebuilt(self, leaves: dict[str, Any]) -> Transition:
         paths = iter([path for path, _ in tree.items(self.blank())])
-        return tree.map(lambda _: np.asarray(leaves[next(paths)]), self.blank())  # type: ignore[no-any-return]
+        found: Transition = tree.map(lambda _: np.asarray(leaves[next(paths)]), self.blank())
+        return found
+
+
+def _picked(written: Written[Transition], rows: Array) -> Written[Transition] | None:
+    return tree.index(written, rows) if rows.any() else None
 
 
 def _like(mask: Array, leaf: Array) -> Array:

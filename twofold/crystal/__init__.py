@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from twofold.crystal import displacements, graphs, networks, reference, world
+from twofold.settings.domains import Domain
 
-__all__ = [
-    "SpringSettings",
-    "SpringStep",
-    "TD3Relaxer",
-    "compare",
-    "displacements",
-    "graphs",
-    "make_calculator",
-    "networks",
-    "reference",
-    "world",
-]
+if TYPE_CHECKING:
+    from twofold.crystal.calculators import make_calculator
+    from twofold.crystal.compare import compare
+    from twofold.crystal.relaxer import TD3Relaxer
+    from twofold.crystal.spring import SpringSettings, SpringStep
 
+__all__ = ["DOMAIN", "SpringSettings", "SpringStep", "TD3Relaxer", "compare", "make_calculator"]
+
+_PARTS = ("displacements", "graphs", "networks", "world")
+DOMAIN = Domain(
+    name="crystal",
+    about="crystals: an ASE optimiser that needs few force calls, and its worlds",
+    parts=tuple(f"twofold.crystal.{part}" for part in _PARTS),
+    presets=Path(__file__).resolve().parent / "conf",
+    commands={
+        "relax": (
+            "twofold.crystal.commands:relax",
+            "relax crystals           twofold relax in.cif -o out.cif --fmax=0.01",
+        ),
+        "relax-compare": (
+            "twofold.crystal.commands:relax_compare",
+            "optimisers by force calls, with a page to look at",
+        ),
+        "relax-export": (
+            "twofold.crystal.commands:relax_export",
+            "a run's policy for the relaxer       twofold relax-export RUN -o mine.safetensors",
+        ),
+    },
+    packages=("ase", "matscipy"),
+    extra="crystal",
+)
 _HOMES = {
     "TD3Relaxer": "relaxer",
     "SpringSettings": "spring",
@@ -34,4 +53,4 @@ def __getattr__(name: str) -> Any:
 
     if name not in _HOMES:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    return getattr(importlib.import_module(f"twofold.crystal.{_HOMES[name]}"), name)

@@ -194,7 +194,7 @@ class GraphEnv(gym.Env[dict[str, Array], Array]):
         return self._padded((shift - shift.mean(axis=0)) / self.cfg.max_move).clip(-1, 1).ravel()
 
 
-@worlds.register("crystal/displacements", config=GraphConfig)
+@worlds.register("crystal/displacements", config=GraphConfig, workers=True)
 def displacement_world(cfg: GraphConfig, *, rows: int, purpose: str, where: Where | None = None) -> Any:
     """Relax crystals by moving every atom: the published environment, observations as padded graphs."""
     if cfg.with_weights and purpose == "train":

@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
+import gymnasium as gym
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from twofold.core.errors import ConfigError
+from twofold.core.protocols import Policy
+from twofold.core.setting import setting, settings
+from twofold.crystal.exploring import ExploringPolicy, Mode
+from twofold.learners.actor_critic import ActorCritic
+from twofold.learners.config import TD3Config
+from twofold.learners.nets import Nets
 from twofold.settings.registry import networks
 
 
-@dataclass(frozen=True)
+@settings
 class GraphNetConfig:
-    kind: Literal["equivariant", "cgcnn"] = "equivariant"
-    width: int = 32  # channels per atom
-    layers: int = 2  # rounds of messages
-    basis: int = 10  # radial functions between 0 and r_max
-    r_max: float = 5.0
+    """A graph actor and twin graph critics, and how the actor explores."""
 
-    def __post_init__(self) -> None:
-        if min(self.width, self.layers, self.basis) < 1 or self.r_max <= 0:
-            raise ConfigError("networks: width, layers, basis and r_max must be above 0")
+    kind: Literal["equivariant", "cgcnn"] = setting(
+        "cgcnn: as published, not equivariant", default="equivariant"
+    )
+    width: int = setting("channels per atom", default=32, ge=1)
+    layers: int = setting("rounds of messages", default=2, ge=1)
+    basis: int = setting("radial functions between 0 and r_max", default=10, ge=1)
+    r_max: float = setting("reach of a bond", default=5.0, gt=0, unit="Angstrom")
+    expl_mode: Mode = setting(
+        "action: noise on the displacements; state: the actor sees turned and scaled forces, so its symmetry is kept",
+        default="action",
+    )
+    noise_level: float = setting(
+        "noise of one greedy exploration where nothing moves, in units of the largest move", default=1.0, ge=0
+    )
 
 
 class Linear(nn.Module):
@@ -214,18 +228,37 @@ BODIES: dict[str, Any] = {"equivariant": Equivariant, "cgcnn": Convolution}
 
 
 @networks.register("crystal/graph", config=GraphNetConfig)
-class GraphNetworks:
+class GraphNetworks(ActorCritic):
     """Graph actor and twin graph critics for padded crystals."""
 
     def __init__(
-        self, cfg: GraphNetConfig, observation_space: Any, action_space: Any, generator: torch.Generator
+        self,
+        cfg: GraphNetConfig,
+        observation_space: gym.Space[Any],
+        action_space: gym.Space[Any],
+        generator: torch.Generator,
     ) -> None:
-        if "neighbour" not in getattr(observation_space, "spaces", {}):
+        if not isinstance(observation_space, gym.spaces.Dict) or "neighbour" not in observation_space.spaces:
             raise ConfigError("the networks 'crystal/graph' need the world 'crystal/displacements'")
-        self.cfg, self.generator = cfg, generator
+        self.cfg, self.action_space, self.generator = cfg, action_space, generator
 
     def actor(self) -> nn.Module:
         return GraphActor(self.cfg, self.generator)
 
     def critic(self) -> nn.Module:
         return GraphCritic(self.cfg, self.generator)
+
+    def policy(
+        self, nets: Nets, cfg: TD3Config, *, explore: bool, rows: int, rng: np.random.Generator
+    ) -> Policy:
+        if not explore:
+            return super().policy(nets, cfg, explore=False, rows=rows, rng=rng)
+        return ExploringPolicy(
+            nets,
+            cfg,
+            actions=self.action_space.shape or (),
+            mode=self.cfg.expl_mode,
+            noise_level=self.cfg.noise_level,
+            rows=rows,
+            rng=rng,
+        )

@@ -11,6 +11,8 @@ from typing import Any
 
 from twofold.core.errors import UserError
 from twofold.crystal.policy import export_weights, load_weights
+from twofold.crystal.world import RelaxConfig
+from twofold.settings.config import own_settings
 from twofold.store import files
 from twofold.store.checkpoint import unpack
 from twofold.store.policy_file import unseal
@@ -39,6 +41,7 @@ def _account(run: Run, best: int, name: str) -> dict[str, Any]:
     """How the weights were made: command, seed, code, packages, data, validation curve."""
     made: Any = files.read_json(run.folder / "provenance.json")
     config = run.resolved.config
+    sets = own_settings(RelaxConfig, config.env_args).sets
     evaluations = run.evaluations.read()
     steps = max((entry["step"] for entry in evaluations), default=0)
     curve = [{"step": e["step"], **_scores(e)} for e in evaluations if e["world"] == "eval"]
@@ -54,8 +57,8 @@ def _account(run: Run, best: int, name: str) -> dict[str, Any]:
         "commit": made["commit"],
         "python": made["python"],
         "packages": {p: v for p, v in made["packages"].items() if p in ("torch", "numpy", "ase", "matscipy")},
-        "sets": config.env_args.sets,
-        "data": _data(config.env_args.sets),
+        "sets": sets,
+        "data": _data(sets),
     }
 
 

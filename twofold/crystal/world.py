@@ -121,7 +121,7 @@ class SpringEnv(gym.Env[Array, Array]):
         return self._observe(), gained, done, cut, info
 
 
-@worlds.register("crystal/spring", config=RelaxConfig)
+@worlds.register("crystal/spring", config=RelaxConfig, workers=True)
 def spring_world(cfg: RelaxConfig, *, rows: int, purpose: str, where: Where | None = None) -> Any:
     """Relax crystals: the action sets stiffness, floor, trust, length, history and doubt of each spring step."""
     return make_rows(partial(SpringEnv, cfg, purpose), rows, where=where)

@@ -1,5 +1,5 @@
-"""Learners that serve every domain."""
+"""Learners that serve every domain, and the networks for worlds of vectors."""
 
-from twofold.learners import td3
+from twofold.learners import td3, vector
 
-__all__ = ["td3"]
+__all__ = ["td3", "vector"]

@@ -1,4 +1,4 @@
-"""ONNX that takes raw observations and returns real actions: normalising and scaling are inside."""
+"""ONNX that takes raw observations and returns real actions: scaling is inside."""
 
 from __future__ import annotations
 
@@ -10,70 +10,72 @@ import torch
 from torch import Tensor, nn
 
 from twofold.core.errors import MissingPackage, UserError
+from twofold.core.experience import Array
+from twofold.learners.td3 import TD3
+from twofold.store import files
 from twofold.store.policy_file import LoadedPolicy
 
 
 class Deployed(nn.Module):
     """Observation in the world's units -> action in the world's units."""
 
-    shift: Tensor
-    scale: Tensor
     low: Tensor
     high: Tensor
 
     def __init__(self, policy: LoadedPolicy) -> None:
         super().__init__()
-        self.actor: nn.Module = policy.learner.actor.module  # type: ignore[attr-defined]
-        normaliser = policy.learner.normaliser  # type: ignore[attr-defined]
-        size = policy.observation_space.shape
-        self.clip: float
-        shift, scale, self.clip = (
-            (np.zeros(size, np.float32), np.ones(size, np.float32), np.inf)
-            if normaliser is None
-            else normaliser.constants()
-        )
-        low, high = policy.action_bounds or (
-            -np.ones(policy.action_space.shape),
-            np.ones(policy.action_space.shape),
-        )
-        for name, value in (("shift", shift), ("scale", scale), ("low", low), ("high", high)):
+        self.actor = policy.learner.acting
+        shape = policy.action_space.shape or ()
+        low, high = policy.action_bounds or (-np.ones(shape), np.ones(shape))
+        for name, value in (("low", low), ("high", high)):
             self.register_buffer(name, torch.tensor(np.asarray(value), dtype=torch.float32))
 
     def forward(self, obs: Tensor) -> Tensor:
         """obs [B, o] -> action [B, a]."""
-        seen = (obs - self.shift) * self.scale
-        if np.isfinite(self.clip):
-            seen = seen.clamp(-self.clip, self.clip)
-        action: Tensor = self.actor(seen)
+        action: Tensor = self.actor(obs)
         return self.low + (action + 1) * 0.5 * (self.high - self.low)
 
 
+TOLERANCE = 1e-4  # largest difference between the file and the policy, in units of the action's range
+
+
 def export_onnx(policy: LoadedPolicy, path: Path) -> tuple[float, Path]:
-    """Write the file and compare it with the policy on random observations; the largest difference."""
-    if not hasattr(policy.learner, "actor") or policy.observation_space.shape is None:
+    """Write the file if it agrees with the policy on random observations; their largest difference."""
+    if not isinstance(policy.learner, TD3) or policy.observation_space.shape is None:
         raise UserError(
-            "only policies with vector observations and continuous actions can be exported to ONNX"
+            "only TD3 policies with vector observations and continuous actions can be exported to ONNX"
         )
     try:
         import onnxruntime
         import onnxscript  # noqa: F401  (torch's exporter needs it)
     except ModuleNotFoundError as error:
         raise MissingPackage(str(error.name), "export", "exporting to ONNX") from None
-    module = Deployed(policy).eval()
     rng = np.random.default_rng(0)
     obs = rng.standard_normal((16, *policy.observation_space.shape)).astype(np.float32)
-    rows = torch.export.Dim("rows")
-    program: Any = torch.onnx.export(
+    content = _onnx(Deployed(policy).eval(), obs)
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    wanted = np.stack([policy.act(row) for row in obs])
+    given = session.run(None, {"obs": obs})[0]
+    low, high = policy.action_bounds or (-1.0, 1.0)
+    worst = float((np.abs(wanted - given) / (np.asarray(high) - low)).max())
+    if not worst <= TOLERANCE:
+        raise UserError(
+            f"the exported network differs from the policy by {worst:.1e} of the range: not written"
+        )
+    files.replace_bytes(path, content)
+    return worst, path
+
+
+def _onnx(module: nn.Module, obs: Array) -> bytes:
+    """The content of an ONNX file for any number of rows."""
+    program: Any = torch.onnx.export(  # its type says that it may be None, which it is not with dynamo
         module,
         (torch.from_numpy(obs),),
         input_names=["obs"],
         output_names=["action"],
-        dynamic_shapes={"obs": {0: rows}},
+        dynamic_shapes={"obs": {0: torch.export.Dim("rows")}},
         dynamo=True,
         verbose=False,
     )
-    program.save(str(path), external_data=False)
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    wanted = np.stack([policy.act(row) for row in obs])
-    given = session.run(None, {"obs": obs})[0]
-    return float(np.abs(wanted - given).max()), path
+    content: bytes = program.model_proto.SerializeToString()
+    return content

@@ -22,28 +22,27 @@ class Twin(nn.Module):
         inputs_action: int,
         hidden: Sequence[int],
         *,
-        outputs: int = 1,
         activation: str = "relu",
         layer_norm: bool = False,
         generator: torch.Generator,
     ) -> None:
         super().__init__()
         check_choice("activation", activation, tuple(ACTIVATIONS))
-        self.inputs_obs, self.inputs_action, self.outputs = inputs_obs, inputs_action, outputs
+        self.inputs_obs, self.inputs_action = inputs_obs, inputs_action
         self.activation = activation
-        sizes = [inputs_obs + inputs_action, *hidden, outputs]
+        sizes = [inputs_obs + inputs_action, *hidden, 1]
         pairs = itertools.pairwise(sizes)
         self.layers = nn.ModuleList(Affine(a, b, generator=generator, copies=2) for a, b in pairs)
         self.norms = nn.ModuleList(TwinNorm(width) for width in hidden) if layer_norm else None
 
     def forward(self, obs: Tensor, action: Tensor) -> Tensor:
-        """obs [B, o], action [B, a] -> values [2, B], or [2, B, outputs] when outputs > 1."""
+        """obs [B, o], action [B, a] -> values [2, B]."""
         # The action comes first: [obs, 1], what an actor's first layer reads, is the end of [action, obs, 1].
         x = torch.cat([action, obs], dim=-1)
         return self._values(x.expand(2, *x.shape), slice(None))
 
     def first(self, obs: Tensor, action: Tensor) -> Tensor:
-        """The first critic alone: [B], or [B, outputs]; half the work of `forward`."""
+        """The first critic alone: [B]; half the work of `forward`."""
         return self._values(torch.cat([action, obs], dim=-1), 0)
 
     def _values(self, x: Tensor, critics: slice | int) -> Tensor:
@@ -54,8 +53,7 @@ class Twin(nn.Module):
             if self.norms is not None:
                 x = self.norms[index](x, critics)
             x = activate(x)
-        x = affine(matrices[-1], x)
-        return x.squeeze(-1) if self.outputs == 1 else x
+        return affine(matrices[-1], x).squeeze(-1)
 
 
 class TwinNorm(nn.Module):

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from twofold.core.errors import UserError
-from twofold.settings.config import layers_for, parse_value, resolve
+from twofold.settings.config import layers_for, own_settings, resolve
+from twofold.settings.presets import parse_value
 
 
 def fit(argv: list[str]) -> int:
@@ -126,10 +127,10 @@ def ope(argv: list[str]) -> int:
     options = typed.parse_args(argv)
     from twofold.recsys.ope import estimates, softened
     from twofold.recsys.recommend import load_recommender
-    from twofold.recsys.worlds import prepare
+    from twofold.recsys.worlds import UsersConfig, prepare
 
     policy = load_recommender(options.run)
-    data, model, _ = prepare(policy.loaded.config.env_args)
+    data, model, _ = prepare(own_settings(UsersConfig, policy.loaded.config.env_args))
     items = policy.first_items()
     for name, found in estimates(data, softened(items, data.items, options.epsilon), model.mean).items():
         print(f"{name:<6} {found.text()}")

@@ -8,31 +8,26 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twofold.core.experience import Obs
-from twofold.nets.flat import Flat
+from twofold.core.errors import ConfigError
+from twofold.core.experience import Transition, named
+from twofold.learners.config import TD3Config
+from twofold.learners.engine import Autograd, Batch, Tensors
+from twofold.learners.nets import Nets
 from twofold.recsys.candidates import WINDOW
 from twofold.recsys.heads import ActorHead, CriticHead, actor_weights, critic_weights
-from twofold.recsys.item_nets import SOFT, Chooser, State
+from twofold.recsys.item_nets import SOFT, Chooser, UserState
 from twofold.recsys.seen import Seen
 
 
 class ItemEngine:
-    """The equations of `learners.gradients.Autograd` for `ItemActor` and `ItemCritic`, in a third of the time."""
+    """The equations of `ItemAutograd` for `ItemActor` and `ItemCritic`, in a third of the time."""
 
-    def __init__(
-        self,
-        actor: Flat,
-        critic: Flat,
-        target_actor: Flat,
-        target_critic: Flat,
-        *,
-        chooser: Chooser,
-        twin: bool,
-        rng: np.random.Generator,
-    ) -> None:
-        self.actor, self.critic, self.twin, self.chooser, self.rng = actor, critic, twin, chooser, rng
+    def __init__(self, nets: Nets, cfg: TD3Config, chooser: Chooser, rng: np.random.Generator) -> None:
+        self.actor, self.critic, self.chooser, self.rng = nets.actor, nets.critic, chooser, rng
+        self.twin, self.huber = cfg.twin, cfg.huber
         self.cfg, self.tables = chooser.cfg, chooser.tables
-        modules: tuple[Any, ...] = tuple(part.module for part in (actor, critic, target_actor, target_critic))
+        parts = (nets.actor, nets.critic, nets.target_actor, nets.target_critic)
+        modules: tuple[Any, ...] = tuple(part.module for part in parts)
         self._actor, self._critic, self._target_actor, self._target_critic = modules
         self._actor_weights, self._target_actor_weights = actor_weights(modules[0]), actor_weights(modules[2])
         self._critic_weights, self._target_critic_weights = (
@@ -53,8 +48,9 @@ class ItemEngine:
     # ---- what the equations ask for ----
 
     @torch.no_grad()
-    def look(self, obs: Obs, next_obs: Obs) -> tuple[Seen, Seen]:
-        """Both observations of a batch; what needs no parameters is derived for both at once."""
+    def tensors(self, items: Transition) -> Batch[Seen]:
+        """The batch; what needs no parameters is derived for both observations at once."""
+        obs, next_obs = named(items.obs), named(items.next_obs)
         rows = len(obs["turn"])
         if rows != self.rows:
             self._allocate(rows)
@@ -71,14 +67,16 @@ class ItemEngine:
         # The item shown at s stands in the history of s', however many steps lie between.
         shown = next_obs["items"][np.arange(rows)[:, None], obs["turn"]]
         self._shown = torch.from_numpy(shown.astype(np.int64))
-        return both.part(slice(rows)), both.part(slice(rows, None))
+        rest = (torch.from_numpy(x) for x in (items.action, items.reward, items.terminated, items.discount))
+        action, reward, terminated, discount = rest
+        return Batch(
+            both.part(slice(rows)), action, reward, both.part(slice(rows, None)), terminated, discount
+        )
 
     @torch.no_grad()
-    def target(
-        self, next_obs: Seen, reward: Tensor, discount: Tensor, terminated: Tensor, noise: Tensor | None
-    ) -> Tensor:
+    def target(self, batch: Batch[Seen], reward: Tensor, noise: Tensor | None) -> Tensor:
         """r + gamma^n (1 - terminated) min Q'(s', what is shown for the smoothed action)."""
-        actor = self._target_actor
+        next_obs, actor = batch.next_obs, self._target_actor
         point = self._actor_head.forward(
             self._target_actor_weights, actor.state.forward(next_obs), self._guide(next_obs)
         )
@@ -93,25 +91,17 @@ class ItemEngine:
                 self._target_critic_weights, features, critic.state.forward(next_obs)
             )
         pessimistic = values.amin(dim=0) if self.twin else values[0]
-        return torch.addcmul(reward, discount * (1 - terminated), pessimistic)
+        return torch.addcmul(reward, batch.discount * (1 - batch.terminated), pessimistic)
 
     @torch.no_grad()
-    def critic_gradients(
-        self,
-        obs: Seen,
-        action: Tensor,
-        target: Tensor,
-        *,
-        huber: float | None = None,
-        weights: Tensor | None = None,
-    ) -> Tensor:
-        """Fill `critic.grads`; the loss is the sum over both critics of the mean (weighted) error."""
+    def critic_gradients(self, batch: Batch[Seen], target: Tensor) -> Tensor:
         self.critic.zero_grad()
         critic, head = self._critic, self._critic_head
+        obs = batch.obs
         state = self._state(critic.state, obs)
-        features = action if critic.candidates is None else self._features(obs)
+        features = batch.action if critic.candidates is None else self._features(obs)
         self.values = head.forward(self._critic_weights, features, state.detach())
-        slopes = self._slopes(target, huber, weights)
+        slopes = self._slopes(target)
         learned = slice(0, 0) if critic.candidates is None else critic.candidates.learned
         # From the learned pairs on, or up to their end: one product for all that is needed.
         columns = slice(learned.start, None if critic.state.learned else learned.stop)
@@ -120,15 +110,15 @@ class ItemEngine:
             critic.candidates.add_gradient(obs, self._shown, d_inputs[:, : learned.stop - learned.start])
         if critic.state.learned:
             state.backward(d_inputs[:, head.features - learned.start :])
-        if huber is None:
+        if self.huber is None:
             return torch.dot(slopes.view(-1), self._errors.view(-1)) / 2
-        inside = self._errors.clamp(-huber, huber)
+        inside = self._errors.clamp(-self.huber, self.huber)
         return torch.dot(slopes.view(-1), (self._errors - inside / 2).view(-1))
 
     @torch.no_grad()
-    def actor_gradients(self, obs: Seen) -> Tensor:
-        """Fill `actor.grads` with those of -mean Q1(s, actor(s)), at the actor's own fresh action."""
+    def actor_gradients(self, batch: Batch[Seen]) -> Tensor:
         self.actor.zero_grad()
+        obs = batch.obs
         state = self._state(self._actor.state, obs)
         point = self._actor_head.forward(self._actor_weights, state.detach(), self._guide(obs))
         first, critic_state = self._critic_weights[0], self._critic.state.forward(obs)
@@ -164,7 +154,7 @@ class ItemEngine:
 
     # ---- parts ----
 
-    def _state(self, state: State, obs: Seen) -> Tensor:
+    def _state(self, state: UserState, obs: Seen) -> Tensor:
         """The state of a network in training: a graph to go back through, and dropout, where it has parameters."""
         if not state.learned:
             return state.forward(obs)  # type: ignore[no-any-return]
@@ -191,8 +181,31 @@ class ItemEngine:
         fixed = candidates.fixed(obs, self._shown) if self._fixed is None else self._fixed
         return candidates.completed(obs, self._shown, fixed).squeeze(1)  # type: ignore[no-any-return]
 
-    def _slopes(self, target: Tensor, huber: float | None, weights: Tensor | None) -> Tensor:
+    def _slopes(self, target: Tensor) -> Tensor:
         """d loss / d value [2, B] for the mean of squared or Huber errors."""
         torch.sub(self.values, target, out=self._errors)
-        slopes = self._errors * 2 if huber is None else self._errors.clamp(-huber, huber)
-        return slopes.div_(self.rows) if weights is None else slopes.mul_(weights / self.rows)
+        slopes = self._errors * 2 if self.huber is None else self._errors.clamp(-self.huber, self.huber)
+        return slopes.div_(self.rows)
+
+
+class ItemAutograd(Autograd):
+    """The reference for networks over items: the target's value is of the item that would be shown."""
+
+    def __init__(self, nets: Nets, cfg: TD3Config, chooser: Chooser) -> None:
+        if chooser.cfg.dropout_rate > 0:
+            raise ConfigError(
+                "learner.engine=autograd draws no dropout; use engine=auto or networks.dropout_rate=0"
+            )
+        super().__init__(nets, cfg)
+        self.chooser = chooser
+
+    @torch.no_grad()
+    def target(self, batch: Batch[Tensors], reward: Tensor, noise: Tensor | None) -> Tensor:
+        action: Tensor = self.nets.target_actor.module(batch.next_obs)
+        if noise is not None:
+            action = (action + noise).clamp(-1, 1)
+        if isinstance(batch.next_obs, Tensor):
+            raise TypeError("the observations of users have names")
+        values = self.chooser.values(batch.next_obs, action, self.nets.target_critic.module)
+        pessimistic = values.amin(dim=0) if self.twin else values[0]
+        return reward + batch.discount * (1 - batch.terminated) * pessimistic

@@ -10,7 +10,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from twofold.core.errors import ConfigError
-from twofold.nets.flat import Flat
+from twofold.core.protocols import Policy, State
+from twofold.learners.actor_critic import ActorCritic
+from twofold.learners.config import TD3Config
+from twofold.learners.engine import Engine
+from twofold.learners.nets import Nets, load_module
 from twofold.nets.mlp import MLP, Affine, affine
 from twofold.nets.twin import Twin
 from twofold.recsys.candidates import Candidates
@@ -25,7 +29,7 @@ Observation = dict[str, Tensor] | Seen
 SOFT = 8  # items that a point between items is a mixture of, while the actor learns
 
 
-class State(nn.Module):
+class UserState(nn.Module):
     """Who the user is and what the episode was so far: obs -> [B, outputs]."""
 
     def __init__(self, cfg: ItemNetConfig, tables: Tables, generator: torch.Generator) -> None:
@@ -68,7 +72,7 @@ class ItemActor(nn.Module):
     def __init__(self, cfg: ItemNetConfig, tables: Tables, generator: torch.Generator) -> None:
         super().__init__()
         self.cfg, self.tables = cfg, tables
-        self.state = State(cfg, tables, generator)
+        self.state = UserState(cfg, tables, generator)
         inputs = self.state.outputs + (tables.width if cfg.guide else 0)
         self.body = MLP(inputs, cfg.hidden_sizes, tables.width, output="tanh", generator=generator)
 
@@ -91,7 +95,7 @@ class ItemCritic(nn.Module):
     def __init__(self, cfg: ItemNetConfig, tables: Tables, generator: torch.Generator) -> None:
         super().__init__()
         self.cfg, self.tables = cfg, tables
-        self.state = State(cfg, tables, generator)
+        self.state = UserState(cfg, tables, generator)
         self.candidates = Candidates(cfg, tables) if cfg.critic_on == "item" else None
         width = tables.width if self.candidates is None else self.candidates.outputs
         self.head = Twin(self.state.outputs, width, cfg.hidden_sizes, generator=generator)
@@ -199,16 +203,15 @@ class Chooser:
         self.tables.load_state_dict(state)
 
 
-class ItemNetworks:
-    """What TD3 asks a domain for: actor, critic, and the chooser between them."""
+class ItemNetworks(ActorCritic):
+    """Actor and critic over items, and the chooser between them."""
 
     def __init__(
         self, cfg: ItemNetConfig, observation_space: Any, action_space: Any, generator: torch.Generator
     ) -> None:
         if "items" not in getattr(observation_space, "spaces", {}):
             raise ConfigError("the networks 'recsys/items' need a world of users (env: recsys/users)")
-        self.cfg, self.generator = cfg, generator
-        self.draws = cfg.dropout_rate > 0  # learning draws random numbers
+        self.cfg, self.generator, self.action_space = cfg, generator, action_space
         self.tables = Tables.of(action_space, observation_space, cfg.rank, CHUNK)
         self.chooser = Chooser(cfg, self.tables)
 
@@ -218,8 +221,29 @@ class ItemNetworks:
     def critic(self) -> nn.Module:
         return ItemCritic(self.cfg, self.tables, self.generator)
 
-    def engine(self, *parts: Flat, twin: bool, rng: np.random.Generator) -> Any:
-        """Gradients by hand for these networks; `parts` as TD3 has them, `rng` draws dropout."""
-        from twofold.recsys.engine import ItemEngine
+    def engine(self, nets: Nets, cfg: TD3Config, rng: np.random.Generator) -> Engine[Any]:
+        """Gradients by hand for these networks; `rng` draws dropout."""
+        from twofold.recsys.engine import ItemAutograd, ItemEngine
 
-        return ItemEngine(*parts, chooser=self.chooser, twin=twin, rng=rng)
+        if cfg.engine == "fused":
+            raise ConfigError("learner.engine=fused needs plain MLPs; use engine=auto")
+        if cfg.engine == "autograd":
+            return ItemAutograd(nets, cfg, self.chooser)
+        return ItemEngine(nets, cfg, self.chooser, rng)
+
+    def policy(
+        self, nets: Nets, cfg: TD3Config, *, explore: bool, rows: int, rng: np.random.Generator
+    ) -> Policy:
+        from twofold.recsys.policy import ItemPolicy
+
+        return ItemPolicy(nets, cfg, self.chooser, explore=explore, rows=rows, rng=rng)
+
+    def policy_state(self, nets: Nets) -> State:
+        """The chooser asks the critic and the catalogue, too."""
+        own = {"critic": nets.critic.module.state_dict(), "chooser": self.chooser.state_dict()}
+        return super().policy_state(nets) | own
+
+    def load_policy_state(self, nets: Nets, state: State) -> None:
+        super().load_policy_state(nets, state)
+        load_module(nets.critic.module, state["critic"], "critic")
+        self.chooser.load_state_dict(state["chooser"])

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 
 from twofold.core.errors import UserError
+from twofold.learners.nets import Nets
+from twofold.learners.td3 import TD3
 from twofold.recsys.belief import Belief
 from twofold.recsys.catalogue import Catalogue
 from twofold.recsys.data import Array, Dataset
+from twofold.recsys.item_nets import Chooser, ItemCritic, ItemNetworks
 from twofold.recsys.reach import reach_of
 from twofold.recsys.seen import Seen
 from twofold.recsys.worlds import UsersConfig, make, prepare
+from twofold.settings.config import own_settings
 from twofold.store.policy_file import LoadedPolicy, load_policy
 
 
@@ -31,12 +35,24 @@ class Recommendation:
     reasons: tuple[str, ...]  # the features that lift the expectation most
 
 
+def _parts(loaded: LoadedPolicy) -> tuple[Nets, Chooser]:
+    """What a policy over items is made of."""
+    if not isinstance(loaded.learner, TD3) or not isinstance(loaded.learner.networks, ItemNetworks):
+        raise UserError(f"{loaded.source} does not choose items")
+    return loaded.learner.nets, loaded.learner.networks.chooser
+
+
+def chooser_of(loaded: LoadedPolicy) -> Chooser:
+    """From the actor's point to the item that is shown."""
+    return _parts(loaded)[1]
+
+
 class Recommender:
     """A trained policy with its catalogue, for one user at a time."""
 
     def __init__(self, loaded: LoadedPolicy, data: Dataset, catalogue: Catalogue) -> None:
         self.loaded, self.data, self.catalogue = loaded, data, catalogue
-        self.learner: Any = loaded.learner
+        self.nets, self.chooser = _parts(loaded)
 
     def recommend(
         self, history: Sequence[Any] = (), k: int = 10, user: Any = None, repeats: bool = False
@@ -53,10 +69,10 @@ class Recommender:
         if count < 1:
             raise UserError("the history holds every item: nothing is left to recommend")
         with torch.no_grad():
-            point = self.learner.actor.module(obs)
+            point = self.nets.acting(obs)
             found = self._candidates(obs, point, count)
-            values = self.learner.critic.module.of_items(obs, found).amin(dim=0)[0].numpy()
-            expected = self.learner.chooser.tables.expected(Seen(obs), found)[0].numpy()
+            values = cast(ItemCritic, self.nets.critic.module).of_items(obs, found).amin(dim=0)[0].numpy()
+            expected = self.chooser.tables.expected(Seen(obs), found)[0].numpy()
         order = np.argsort(-values, kind="stable")[:count]
         numbers = found[0].numpy()[order]
         level = float(self.catalogue.user_factors[number, 0])
@@ -68,19 +84,19 @@ class Recommender:
 
     def reachability(self) -> str:
         """Which share of the catalogue the actor can choose at all, and what it cannot."""
-        return reach_of(self.learner.chooser).text(self.data.item_titles or self.data.train.item_names)
+        return reach_of(self.chooser).text(self.data.item_titles or self.data.train.item_names)
 
     def first_items(self) -> Array:
         """The item that the policy shows first to each user [users]."""
         users = self.data.users
-        policy = self.learner.policy(explore=False, rows=users, rng=np.random.default_rng(0))
-        world = make(self.loaded.config.env_args, rows=users, purpose="FB")
+        policy = self.loaded.learner.policy(explore=False, rows=users, rng=np.random.default_rng(0))
+        world = make(own_settings(UsersConfig, self.loaded.config.env_args), rows=users, purpose="FB")
         obs, _ = world.reset(seed=list(range(users)), options={"reset_mask": np.ones(users, bool)})
         return np.asarray(world.step(policy.act(obs))[4]["item"])
 
     def _candidates(self, obs: Any, point: Any, count: int) -> Any:
         """At least `count` items, each once: those that the policy re-ranks, and more around the actor's point."""
-        chooser = self.learner.chooser
+        chooser = self.chooser
         items = chooser.candidates(Seen(obs), point, max(count, chooser.cfg.rerank))[0]
         return torch.tensor([list(dict.fromkeys(items.tolist()))])
 
@@ -121,7 +137,7 @@ class Recommender:
         self, user: int, items: list[int], ratings: list[float], block: int | None
     ) -> dict[str, torch.Tensor]:
         """The observation that the world would give; only the newest items fit into its history."""
-        cfg: UsersConfig = self.loaded.config.env_args
+        cfg = own_settings(UsersConfig, self.loaded.config.env_args)
         belief = Belief(self.catalogue, 1)
         belief.reset(np.array([0]))
         seen = np.full((1, max(len(items), 1)), -1)

@@ -11,6 +11,7 @@ import numpy as np
 from twofold.recsys.baselines import baselines
 from twofold.recsys.metrics import markdown, measure, over_seeds, play
 from twofold.recsys.reach import reach_of
+from twofold.recsys.recommend import chooser_of
 from twofold.recsys.worlds import UsersConfig, make, prepare
 from twofold.store import files
 from twofold.store.policy_file import load_policy
@@ -62,7 +63,7 @@ def kind_of(run: Path) -> str:
 
 def reaches(runs: list[Path]) -> dict[str, float]:
     """The share of the catalogue that the actor of each kind of run can choose at all."""
-    return {kind_of(run): reach_of(load_policy(run).learner.chooser).share for run in runs}  # type: ignore[attr-defined]
+    return {kind_of(run): reach_of(chooser_of(load_policy(run))).share for run in runs}
 
 
 def text(found: Table, columns: tuple[str, ...], reached: dict[str, float] | None = None) -> str:

@@ -93,7 +93,9 @@ class EnvRows(VectorEnv):
 
     metadata = {"autoreset_mode": AutoresetMode.DISABLED}
 
-    def __init__(self, make_env: MakeEnv, rows: int, *, fresh: bool = False) -> None:
+    def __init__(
+        self, make_env: MakeEnv, rows: int, *, fresh: bool = False, bounds: tuple[Array, Array] | None = None
+    ) -> None:
         if rows > _MAX_ROWS:
             raise WorldError(
                 f"{rows:,} rows of single environments are too many for one process ({_MAX_ROWS:,})"
@@ -101,9 +103,10 @@ class EnvRows(VectorEnv):
         self._make_env, self.fresh = make_env, fresh
         self.envs = [make_env() for _ in range(rows)]
         rows_spaces(self, rows, self.envs[0])
+        if bounds is not None:
+            self.action_bounds = bounds
         self.log = EpisodeLog(rows)
         self._obs = blank_like(self.single_observation_space, rows)
-        self._vector = not isinstance(self._obs, dict)
         self.render_mode = self.envs[0].render_mode
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Obs, dict[str, Any]]:
@@ -126,7 +129,7 @@ class EnvRows(VectorEnv):
         return self.envs[row].reset(seed=seed)[0]
 
     def _put(self, row: int, obs: Any) -> None:
-        if self._vector:
+        if not isinstance(self._obs, dict):
             self._obs[row] = obs
         else:
             tree.map(lambda whole, part: whole.__setitem__(row, part), self._obs, obs)

@@ -85,6 +85,7 @@ class WorkerRows(VectorEnv):
         workers: int,
         *,
         fresh: bool = False,
+        bounds: tuple[Array, Array] | None = None,
         imports: tuple[str, ...] = (),
         hang_limit: float = 30.0,
         max_restarts: int = 10,
@@ -95,6 +96,8 @@ class WorkerRows(VectorEnv):
         example = make_env()
         rows_spaces(self, rows, example)
         example.close()
+        if bounds is not None:
+            self.action_bounds = bounds
         self.log = EpisodeLog(rows)
         self._slices = [slice(int(p[0]), int(p[-1]) + 1) for p in np.array_split(np.arange(rows), workers)]
         self._context = multiprocessing.get_context("spawn")

@@ -2,53 +2,79 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from twofold.core.errors import ConfigError, MissingPackage
+from twofold.settings.domains import domains
+from twofold.settings.schema import nearest
 
-DOMAINS = ("control", "recsys", "crystal", "team")
+if TYPE_CHECKING:
+    from twofold.core.protocols import Learner, World
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A registered thing: how to make it, the dataclass of its settings, and anything said about it."""
+    """A registered part: its name, the class of its settings, and its first line of documentation."""
 
     name: str
-    make: Callable[..., Any]
+    make: Callable[
+        ..., Any
+    ]  # its first argument is an instance of `config`; the rest is said by the registry
     config: type
     doc: str
-    about: dict[str, Any] = field(default_factory=dict)
 
 
-class Registry:
-    """Names such as 'control/gym'; the part before the slash is imported from twofold when needed."""
+@dataclass(frozen=True)
+class WorldEntry(Entry):
+    """`make(settings, *, rows, purpose)` -> World; with `workers`, it also takes `where: Where | None`."""
 
-    def __init__(self, kind: str, home: str) -> None:
+    make: Callable[..., World]
+    evaluations: tuple[str, ...] = (
+        "eval",
+    )  # purposes of its evaluation worlds; the first chooses the best policy
+    workers: bool = False  # whether its rows can live in worker processes
+    view: Callable[[Any, str], Any] | None = None  # (settings, mode) -> one row that shows itself
+
+
+@dataclass(frozen=True)
+class LearnerEntry(Entry):
+    """`make(settings, *, networks, observation_space, action_space, rngs)` -> Learner."""
+
+    make: Callable[..., Learner[Any]]
+
+
+EntryT = TypeVar("EntryT", bound=Entry)
+
+
+class Registry(Generic[EntryT]):
+    """Names such as 'control/gym'; the domain before the slash is imported when needed."""
+
+    def __init__(self, kind: str, home: str, own: tuple[str, ...] = ()) -> None:
         self.kind, self.home = kind, home
-        self._entries: dict[str, Entry] = {}
+        self._own = own  # modules outside of domains that register parts
+        self._entries: dict[str, EntryT] = {}
 
-    def register(self, name: str, *, config: type, **about: Any) -> Callable[[Any], Any]:
-        """Put the decorated function or class under `name`; `config` is the frozen dataclass of its settings."""
+    def add(self, entry: EntryT) -> None:
+        """Keep an entry; a name belongs to whoever registered it first."""
+        known = self._entries.get(entry.name)
+        if known is not None and _place(known.make) != _place(entry.make):
+            raise ConfigError(
+                f"the {self.kind} '{entry.name}' is registered already, by {'.'.join(_place(known.make))}: "
+                "choose another name"
+            )
+        self._entries[entry.name] = entry
 
-        def keep(make: Any) -> Any:
-            text = (make.__doc__ or "").strip()
-            self._entries[name] = Entry(name, make, config, text.splitlines()[0] if text else "", about)
-            return make
-
-        return keep
-
-    def get(self, name: str) -> Entry:
+    def get(self, name: str) -> EntryT:
         """The entry, or an error that names the nearest one."""
         if name not in self._entries:
             self._import(name)
         if name not in self._entries:
-            from twofold.settings.schema import nearest
-
             # Only the domain that was probably meant: importing all of them to guess would take a second.
-            self._import(f"{nearest(name.split('/')[0], DOMAINS) or self.home}/")
+            self._import(f"{nearest(name.split('/')[0], domains()) or self.home}/")
             hint = nearest(name, self._entries)
             raise ConfigError(
                 f"no {self.kind} named '{name}'" + (f"; did you mean '{hint}'?" if hint else "")
@@ -56,26 +82,80 @@ class Registry:
         return self._entries[name]
 
     def names(self) -> list[str]:
-        """Every name that can be had here; domains whose packages are absent are left out."""
-        for domain in (*DOMAINS, self.home):
+        """Every name that is available; domains whose packages are absent are left out."""
+        for domain in (*domains(), ""):
             try:
-                importlib.import_module(f"twofold.{domain}")
-            except ModuleNotFoundError:
+                self._import(f"{domain}/")
+            except MissingPackage:
                 continue
         return sorted(self._entries)
 
     def _import(self, name: str) -> None:
+        """Import what may register `name`; it may come from a file, so it only chooses among installed domains."""
+        import importlib
+
+        for module in self._own:
+            importlib.import_module(module)
         namespace = name.split("/")[0] if "/" in name else self.home
-        if namespace not in (*DOMAINS, self.home):
-            return  # a name may come from a file of a stranger: it never chooses what is imported
-        try:
-            importlib.import_module(f"twofold.{namespace}")
-        except ModuleNotFoundError as error:
-            missing = error.name or ""
-            if not missing.startswith("twofold"):
-                raise MissingPackage(missing, namespace, f"the {self.kind} '{name}'") from None
+        if namespace in domains():
+            domains()[namespace].load()
 
 
-worlds = Registry("world", home="control")
-learners = Registry("learner", home="learners")
-networks = Registry("network", home="nets")
+def _place(make: Callable[..., Any]) -> tuple[str, str]:
+    return make.__module__, getattr(make, "__qualname__", type(make).__qualname__)
+
+
+def _doc(make: Callable[..., Any]) -> str:
+    return (make.__doc__ or "").strip().partition("\n")[0]
+
+
+class Worlds(Registry[WorldEntry]):
+    """The worlds."""
+
+    def register(
+        self,
+        name: str,
+        *,
+        config: type,
+        evaluations: tuple[str, ...] = ("eval",),
+        workers: bool = False,
+        view: Callable[[Any, str], Any] | None = None,
+    ) -> Callable[[Made], Made]:
+        """Put the decorated function or class under `name`."""
+
+        def keep(make: Any) -> Any:
+            self.add(WorldEntry(name, make, config, _doc(make), evaluations, workers, view))
+            return make
+
+        return keep
+
+
+class Learners(Registry[LearnerEntry]):
+    """The learners."""
+
+    def register(self, name: str, *, config: type) -> Callable[[Made], Made]:
+        """Put the decorated function or class under `name`."""
+
+        def keep(make: Any) -> Any:
+            self.add(LearnerEntry(name, make, config, _doc(make)))
+            return make
+
+        return keep
+
+
+class Networks(Registry[Entry]):
+    """The networks: `make(settings, observation_space, action_space, generator)` gives what their learner takes."""
+
+    def register(self, name: str, *, config: type) -> Callable[[Made], Made]:
+        """Put the decorated function or class under `name`."""
+
+        def keep(make: Any) -> Any:
+            self.add(Entry(name, make, config, _doc(make)))
+            return make
+
+        return keep
+
+
+worlds = Worlds("world", home="control")
+learners = Learners("learner", home="", own=("twofold.learners",))
+networks = Networks("network", home="", own=("twofold.learners",))

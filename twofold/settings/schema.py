@@ -1,55 +1,143 @@
-"""Settings by name and type: the schema of a config dataclass, slips of the finger, values of the declared type."""
+"""Settings by name: every leaf of a class of settings with all that was declared of it, and slips of the finger."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
 import types
 import typing
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, Union, get_args, get_origin
 
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
 from twofold.core.errors import ConfigError
+
+REQUIRED = dataclasses.MISSING
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One leaf of the schema."""
+    """One setting as it was declared."""
 
     path: str
     type: Any
-    default: Any
+    default: Any  # REQUIRED where there is none
+    meaning: str = ""
+    bounds: str = ""
+    unit: str = ""
     aliases: tuple[str, ...] = ()
 
 
-def schema_of(cls: type, prefix: str = "") -> dict[str, Setting]:
-    """Every setting of a config dataclass by dotted name; nested dataclasses are opened."""
+@dataclass(frozen=True)
+class Schema:
+    """The settings of a run: leaves, and groups that a bare value may stand for (a schedule, or null)."""
+
+    leaves: dict[str, Setting]
+    groups: dict[str, Setting]
+
+    @property
+    def all(self) -> dict[str, Setting]:
+        return self.leaves | self.groups
+
+    def __or__(self, other: Schema) -> Schema:
+        return Schema(self.leaves | other.leaves, self.groups | other.groups)
+
+    def dict_above(self, path: str) -> str | None:
+        """The setting that is a dictionary and holds this path, if there is one."""
+        parts = path.split(".")
+        above = (".".join(parts[:n]) for n in range(len(parts) - 1, 0, -1))
+        return next((p for p in above if p in self.leaves and is_dict(self.leaves[p].type)), None)
+
+
+def group_of(kind: Any) -> type | None:
+    """The class of settings that a type is, or may be beside None."""
+    options = [k for k in get_args(kind) if k is not type(None)] if get_origin(kind) in _UNIONS else [kind]
+    return options[0] if len(options) == 1 and dataclasses.is_dataclass(options[0]) else None  # type: ignore[return-value]
+
+
+_UNIONS = (Union, types.UnionType)
+
+
+def schema_of(cls: type, prefix: str = "", given: Any = None) -> Schema:
+    """Every setting of a class by dotted name; nested classes are opened, `given` is their default instance."""
     hints = typing.get_type_hints(cls)
-    found: dict[str, Setting] = {}
+    leaves: dict[str, Setting] = {}
+    groups: dict[str, Setting] = {}
     for entry in dataclasses.fields(cls):
         path, kind = f"{prefix}{entry.name}", hints[entry.name]
-        if dataclasses.is_dataclass(kind):
-            found |= schema_of(kind, f"{path}.")  # type: ignore[arg-type]
+        info = getattr(cls, "__pydantic_fields__", {}).get(entry.name)
+        default = _default(entry, info) if given is None else getattr(given, entry.name)
+        inner, declared = group_of(kind), _declared(path, kind, default, info, entry)
+        if inner is None:
+            leaves[path] = declared
             continue
-        default = entry.default
-        if entry.default_factory is not dataclasses.MISSING:
-            default = entry.default_factory()
-        found[path] = Setting(path, kind, default, tuple(entry.metadata.get("aliases", ())))
-    return found
+        below = schema_of(inner, f"{path}.", None if default in (None, REQUIRED) else default)
+        leaves, groups = leaves | below.leaves, groups | {path: declared} | below.groups
+    return Schema(leaves, groups)
 
 
-def resolve_name(key: str, schema: dict[str, Setting]) -> str:
+def _default(entry: Any, info: FieldInfo | None) -> Any:
+    if info is not None:
+        default = info.get_default(call_default_factory=True)
+        return REQUIRED if default is PydanticUndefined else default
+    return entry.default_factory() if entry.default_factory is not REQUIRED else entry.default
+
+
+_SIGNS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+
+
+def _declared(path: str, kind: Any, default: Any, info: FieldInfo | None, entry: Any) -> Setting:
+    if info is None:  # a plain dataclass says less
+        return Setting(path, kind, default, aliases=tuple(entry.metadata.get("aliases", ())))
+    limits = [
+        (word, getattr(m, sign)) for m in info.metadata for sign, word in _SIGNS.items() if hasattr(m, sign)
+    ]
+    extra: Any = info.json_schema_extra or {}
+    bounds = ", ".join(f"{word} {limit:g}" for word, limit in limits)
+    return Setting(
+        path,
+        kind,
+        default,
+        info.description or "",
+        bounds,
+        extra.get("unit", ""),
+        tuple(extra.get("aliases", ())),
+    )
+
+
+def type_name(kind: Any) -> str:
+    """A type as a reader of settings knows it."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return " | ".join(map(str, inner))
+    if origin in _UNIONS:
+        return " | ".join("null" if k is type(None) else type_name(k) for k in inner)
+    if origin is tuple:
+        return f"list of {type_name(inner[0])}"
+    if is_dict(kind):
+        return "dictionary"
+    names = {int: "whole number", float: "number", bool: "true | false", str: "text"}
+    return names.get(kind, getattr(kind, "__name__", str(kind)))
+
+
+def is_dict(kind: Any) -> bool:
+    return kind is dict or get_origin(kind) is dict
+
+
+# ---- names ------------------------------------------------------------------------------------------------------
+
+
+def resolve_name(key: str, schema: Schema) -> str:
     """The full dotted name of a setting given whole, by its bare name, or by an alias; hyphen equals underscore."""
     key = key.replace("-", "_")
+    if key in schema.all or schema.dict_above(key) is not None:
+        return key
     parts = key.split(".")
-    for cut in range(len(parts), 0, -1):
-        known = schema.get(".".join(parts[:cut]))
-        if known is not None and (cut == len(parts) or is_dict(known.type)):
-            return key
-    leaf = parts[-1]
-    scope = [s for s in schema.values() if len(parts) == 1 or s.path.startswith(".".join(parts[:-1]) + ".")]
-    found = sorted({s.path for s in scope if s.path.split(".")[-1] == leaf or leaf in s.aliases})
+    found = [path for path, setting in schema.all.items() if _named(parts, path, setting.aliases)]
+    depth = min((path.count(".") for path in found), default=0)
+    found = sorted(path for path in found if path.count(".") == depth)
     if len(found) == 1:
         return found[0]
     if found:
@@ -57,11 +145,17 @@ def resolve_name(key: str, schema: dict[str, Setting]) -> str:
     raise ConfigError(_unknown(key, schema))
 
 
-def _unknown(key: str, schema: dict[str, Setting]) -> str:
-    candidates = {path: path for path in schema}
+def _named(parts: list[str], path: str, aliases: tuple[str, ...]) -> bool:
+    """Whether a path ends in the given parts, the last of which may be an alias."""
+    own = path.split(".")
+    return own[-len(parts) : -1] == parts[:-1] and (own[-1] == parts[-1] or parts[-1] in aliases)
+
+
+def _unknown(key: str, schema: Schema) -> str:
+    candidates = list(schema.all)
     if "." not in key:
-        candidates = {path.split(".")[-1]: path.split(".")[-1] for path in schema}
-        candidates |= {alias: alias for s in schema.values() for alias in s.aliases}
+        candidates = [path.split(".")[-1] for path in candidates]
+        candidates += [alias for s in schema.all.values() for alias in s.aliases]
     hint = nearest(key, candidates)
     return f"unknown setting '{key}'" + (f"; did you mean '{hint}'?" if hint else "; twofold show lists all")
 
@@ -86,59 +180,3 @@ def edit_distance(one: str, other: str) -> int:
                 cost = min(cost, last[j - 2] + 1)
             row.append(cost)
     return row[-1]
-
-
-# ---- typed values -----------------------------------------------------------------------------------------------
-
-
-def is_dict(kind: Any) -> bool:
-    return kind is dict or get_origin(kind) is dict
-
-
-def convert(path: str, value: Any, kind: Any) -> Any:
-    """The value as the declared type, or an error that names setting, type and value."""
-    origin = get_origin(kind)
-    if kind is Any or (is_dict(kind) and isinstance(value, dict)):
-        return value
-    if origin in (Union, types.UnionType):
-        return _convert_union(path, value, get_args(kind))
-    if origin is Literal:
-        if value in get_args(kind) and not isinstance(value, bool):
-            return value
-        hint = nearest(str(value), [str(choice) for choice in get_args(kind)])
-        raise ConfigError(
-            f"{path} must be one of {', '.join(map(str, get_args(kind)))}, got {value!r}"
-            + (f"; did you mean '{hint}'?" if hint else "")
-        )
-    if origin is tuple:
-        inner = get_args(kind)[0]
-        values = value if isinstance(value, (list, tuple)) else [value]
-        return tuple(convert(path, v, inner) for v in values)
-    return _convert_scalar(path, value, kind)
-
-
-def _convert_union(path: str, value: Any, kinds: tuple[Any, ...]) -> Any:
-    if value is None and type(None) in kinds:
-        return None
-    errors = []
-    for kind in kinds:
-        if kind is not type(None):
-            try:
-                return convert(path, value, kind)
-            except ConfigError as error:
-                errors.append(error)
-    raise errors[0]
-
-
-def _convert_scalar(path: str, value: Any, kind: Any) -> Any:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if kind is bool and isinstance(value, bool):
-        return value
-    if kind is int and number and math.isfinite(value) and float(value).is_integer():
-        return int(value)
-    if kind is float and number and math.isfinite(value):
-        return float(value)
-    if kind is str and (isinstance(value, str) or number):
-        return str(value)
-    wanted = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a text"}
-    raise ConfigError(f"{path} must be {wanted.get(kind, kind)}, got {value!r}")

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Protocol
-
-
-class Progress(Protocol):
-    def start(self, done: int, total: int) -> None: ...
-    def update(self, done: int, speed: float, last_return: float) -> None: ...
-    def finish(self) -> None: ...
+from typing import Any
 
 
 class Quiet:

@@ -9,12 +9,13 @@ import numpy as np
 
 from twofold.core.errors import UserError
 from twofold.core.protocols import Policy
+from twofold.settings.config import Config
 from twofold.settings.registry import worlds
 
 
-def viewed_world(config: Any, mode: str) -> tuple[Any, str | None]:
+def viewed_world(config: Config, mode: str) -> tuple[Any, str | None]:
     """One row of the world that can show itself, or (None, why not) on a machine that cannot render."""
-    viewer = worlds.get(config.env).about.get("view")
+    viewer = worlds.get(config.env).view
     if viewer is None:
         raise UserError(f"the world '{config.env}' has no pictures to show")
     try:

@@ -33,12 +33,10 @@ def draw_curves(
     folders: list[Path], out: Path, *, world: str | None = None, metric: str = "return", mean: bool = False
 ) -> Path:
     """Write a PNG of the learning curves."""
-    import matplotlib
+    from matplotlib.figure import Figure  # not pyplot, whose state is the caller's
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    axes = figure.subplots()
     curves = [curve(folder, world, metric) for folder in folders]
     if mean and len(curves) > 1:
         _draw_mean(axes, curves)
@@ -51,7 +49,6 @@ def draw_curves(
     axes.legend(fontsize="small")
     picture = io.BytesIO()
     figure.savefig(picture, dpi=130, format=out.suffix[1:] or "png")
-    plt.close(figure)
     replace_bytes(out, picture.getvalue())
     return out
 

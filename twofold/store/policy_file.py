@@ -1,30 +1,34 @@
-"""A policy as one file: weights, normaliser, shapes, action bounds, settings and score; checksummed, no pickle."""
+"""A policy as one file: weights, shapes, action bounds, settings and score; checksummed, no pickle."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load as decode
 from safetensors.numpy import save as encode
 
 from twofold.core.errors import CheckpointError
-from twofold.core.experience import Array, Obs
-from twofold.core.protocols import Learner, Policy, World
+from twofold.core.experience import Array, Obs, rescale
+from twofold.core.protocols import Bounded, Learner, Policy, World
 from twofold.core.seeding import Generators, generator
-from twofold.settings.config import Config, from_values, plain
+from twofold.settings.config import Agent, Config, agent_of, from_values, plain
+from twofold.settings.domains import domains
 from twofold.settings.registry import learners, networks
 from twofold.settings.schema import nearest
 from twofold.store import files, spaces
 from twofold.store.checkpoint import FormatError, pack, unpack
+from twofold.store.formats import from_format_1
 from twofold.store.limits import allocation_limit
+from twofold.store.run import Run
 
-FORMAT = 1
-ZOO = Path(__file__).resolve().parent.parent / "zoo"
+FORMAT = 2
 _MAX_BYTES = 1 << 30  # of a policy file, and of the tensors that one may ask for
 # What a description that is not true of its arrays runs into.
 _LIES = (
@@ -40,18 +44,16 @@ _LIES = (
 )
 
 
-def make_learner(config: Config, observation_space: Any, action_space: Any) -> Learner:
+def make_learner(
+    agent: Agent, observation_space: gym.Space[Any], action_space: gym.Space[Any], rngs: Generators
+) -> Learner[Any]:
     """The learner that a config asks for, for worlds of these spaces."""
     import torch
 
-    rngs = Generators(config.seed)
     torch_rng = torch.Generator().manual_seed(int(rngs["networks"].integers(2**62)))
-    nets = networks.get(config.networks_name).make(
-        config.networks, observation_space, action_space, torch_rng
-    )
-    make = learners.get(config.learner_name).make
-    return make(  # type: ignore[no-any-return]
-        config.learner,
+    nets = networks.get(agent.networks_name).make(agent.networks, observation_space, action_space, torch_rng)
+    return learners.get(agent.learner_name).make(
+        agent.learner,
         networks=nets,
         observation_space=observation_space,
         action_space=action_space,
@@ -59,10 +61,10 @@ def make_learner(config: Config, observation_space: Any, action_space: Any) -> L
     )
 
 
-def policy_bytes(run: Any, learner: Learner, world: World, score: dict[str, Any]) -> bytes:
+def policy_bytes(run: Run, learner: Learner[Any], world: World, score: dict[str, Any]) -> bytes:
     """The learner's policy as the content of a policy file."""
     arrays, rest = pack(learner.policy_state())
-    bounds = getattr(world, "action_bounds", None)
+    bounds = world.action_bounds if isinstance(world, Bounded) else None
     about = {
         "format": FORMAT,
         "rest": rest,
@@ -74,15 +76,6 @@ def policy_bytes(run: Any, learner: Learner, world: World, score: dict[str, Any]
         "score": score,
     }
     return seal(arrays, about)
-
-
-def write_policy(run: Any, learner: Learner, world: World, name: str, score: dict[str, Any]) -> Path:
-    """Put `name`.safetensors into the run directory, whole."""
-    path: Path = run.folder / f"{name}.safetensors"
-    content = policy_bytes(run, learner, world, score)
-    with files.disk_full_explained(run.folder, len(content)):
-        files.replace_bytes(path, content)
-    return path
 
 
 def _described(arrays: dict[str, Array]) -> dict[str, Any]:
@@ -115,15 +108,17 @@ def unseal(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
         raise CheckpointError(f"{path} is not a twofold policy file, or is damaged") from None
     if not isinstance(about, dict) or _body(arrays, about) != wanted:
         raise CheckpointError(f"{path} does not match its checksum: damaged")
+    if about.get("format") == 1 and isinstance(about.get("values"), dict):
+        about = about | {"format": FORMAT, "values": from_format_1(about["values"])}
     if about.get("format") != FORMAT:
         found = str(about.get("format"))[:20]
-        raise FormatError(f"{path} has policy format {found}, this version reads format {FORMAT}")
+        raise FormatError(f"{path} has policy format {found}, this version reads formats 1 to {FORMAT}")
     if about.get("arrays", _described(arrays)) != _described(arrays):
         raise CheckpointError(f"{path} does not match its description: damaged")
     return arrays, about
 
 
-def load_policy_into(learner: Learner, path: Path) -> None:
+def load_policy_into(learner: Learner[Any], path: Path) -> None:
     """Give a learner the policy of a file of its own shapes."""
     arrays, about = unseal(path)
     try:
@@ -136,13 +131,19 @@ def load_policy_into(learner: Learner, path: Path) -> None:
 class LoadedPolicy:
     """A policy ready to act: raw observations in, real actions out."""
 
-    config: Config
-    learner: Learner
+    values: dict[str, Any]  # all settings of its run
+    source: str  # the file it comes from
+    learner: Learner[Any]
     policy: Policy
-    observation_space: Any
-    action_space: Any
+    observation_space: gym.Space[Any]
+    action_space: gym.Space[Any]
     action_bounds: tuple[Array, Array] | None
     score: dict[str, Any]
+
+    @cached_property
+    def config(self) -> Config:
+        """The whole config of its run, to make its world anew."""
+        return from_values(self.values, self.source).config
 
     def act(self, obs: Obs) -> Array:
         """The action for one observation, in the world's own units."""
@@ -152,15 +153,14 @@ class LoadedPolicy:
         return action if self.action_bounds is None else rescale(action, *self.action_bounds)
 
 
-def rescale(action: Array, low: Array, high: Array) -> Array:
-    """From [-1, 1] to the world's bounds, per dimension."""
-    real: Array = (low + (action + 1) * 0.5 * (high - low)).astype(np.float32)
-    return real
-
-
 def zoo_names() -> list[str]:
     """The trained policies that are shipped."""
-    return sorted(path.stem for path in ZOO.glob("*.safetensors"))
+    return sorted(_zoo())
+
+
+def _zoo() -> dict[str, Path]:
+    folders = [domain.zoo for domain in domains().values() if domain.zoo is not None]
+    return {path.stem: path for folder in folders for path in folder.glob("*.safetensors")}
 
 
 def zoo_path(name: str) -> Path:
@@ -169,7 +169,7 @@ def zoo_path(name: str) -> Path:
         hint = nearest(name, zoo_names())
         did = f"did you mean '{hint}'?" if hint else f"there are {', '.join(zoo_names())}"
         raise CheckpointError(f"no policy named '{name}' in the zoo; {did}")
-    return ZOO / f"{name}.safetensors"
+    return _zoo()[name]
 
 
 def load_policy(path: str | Path) -> LoadedPolicy:
@@ -181,19 +181,20 @@ def load_policy(path: str | Path) -> LoadedPolicy:
         raise CheckpointError(f"no policy file {path}")
     arrays, about = unseal(path)
     try:
-        config = from_values(about["values"], str(path)).config
+        values = about["values"]
+        agent = agent_of(values)
         seen, acts = (spaces.from_json(about[k]) for k in ("observation_space", "action_space"))
         with allocation_limit(_MAX_BYTES):
-            learner = make_learner(config, seen, acts)
+            learner = make_learner(agent, seen, acts, Generators(0))
         learner.load_policy_state(unpack(about["rest"], arrays))
         policy = learner.policy(explore=False, rows=1, rng=generator(0, "evaluation"))
         policy.reset(np.ones(1, bool))
         bounds = about["action_bounds"]
         low_high = None if bounds is None else (_bound(bounds[0], acts), _bound(bounds[1], acts))
-        return LoadedPolicy(config, learner, policy, seen, acts, low_high, about["score"])
+        return LoadedPolicy(values, str(path), learner, policy, seen, acts, low_high, about["score"])
     except _LIES as error:
         raise CheckpointError(f"{path} does not describe a policy of this version: {error}") from None
 
 
-def _bound(values: Any, space: Any) -> Array:
-    return np.array(values, np.float32).reshape(space.shape)
+def _bound(values: list[float], space: gym.Space[Any]) -> Array:
+    return np.array(values, np.float32).reshape(space.shape or ())

@@ -13,23 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from twofold.core.errors import CheckpointError, UserError
+from twofold.core.protocols import Summary
 from twofold.settings.config import Resolved, from_values, plain
+from twofold.settings.domains import domains
 from twofold.store import files
 from twofold.store.checkpoint import Checkpoints
 from twofold.store.jsonlines import JsonLines
 
-_PACKAGES = (
-    "torch",
-    "numpy",
-    "gymnasium",
-    "mujoco",
-    "box2d",
-    "ase",
-    "matscipy",
-    "pettingzoo",
-    "mpe2",
-    "lbforaging",
-)
+_PACKAGES = ("torch", "numpy", "pydantic")  # besides those that the domains name
+_ABOUT_TEST = ("seeds", "step", "policy")  # what test.json says of itself; the rest are worlds
 
 
 # What a start that was interrupted before config.json was written may have left.
@@ -192,6 +184,36 @@ class Run:
         self.metrics.cut(lengths["metrics"])
         self.evaluations.cut(lengths["evaluations"])
 
+    # ---- the best policy and its score ----
+
+    @property
+    def best_policy(self) -> Path:
+        return self.folder / "best.safetensors"
+
+    def keep_test(self, found: dict[str, dict[str, Summary]], seeds: list[int], step: int) -> None:
+        """Write the final score, with the policy and the step that it belongs to."""
+        about = {
+            "seeds": [seeds[0], seeds[-1]],
+            "step": step,
+            "policy": files.file_checksum(self.best_policy),
+        }
+        content = files.to_json(about | found)
+        with files.disk_full_explained(self.folder, len(content)):
+            files.replace_bytes(self.folder / "test.json", content)
+
+    def test_scores(self) -> dict[str, dict[str, Summary]] | None:
+        """The final score of a run that has come to its end, or None; it is the last thing that a run writes."""
+        steps = self.checkpoints.steps()
+        path = self.folder / "test.json"
+        if not path.is_file() or not steps or steps[0] < self.resolved.config.trainer.steps:
+            return None
+        record = files.read_json(path)
+        if not isinstance(record, dict):
+            raise CheckpointError(f"{path} is damaged: remove it to have it made again")
+        if record.get("step") != steps[0] or record.get("policy") != files.file_checksum(self.best_policy):
+            return None  # of a shorter run: the test is made again
+        return {name: scores for name, scores in record.items() if name not in _ABOUT_TEST}
+
 
 def _refuse_changes(old: Resolved, new: Resolved, folder: Path) -> None:
     """A run goes on only with the settings it began with; more steps are allowed."""
@@ -210,7 +232,8 @@ def _refuse_changes(old: Resolved, new: Resolved, folder: Path) -> None:
 def versions() -> dict[str, str]:
     """The installed versions of what a result depends on."""
     found = {}
-    for name in _PACKAGES:
+    wanted = (*_PACKAGES, *(package for domain in domains().values() for package in domain.packages))
+    for name in dict.fromkeys(wanted):
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

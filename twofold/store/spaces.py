@@ -8,7 +8,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from twofold.core.errors import CheckpointError
+from twofold.core.errors import CheckpointError, UserError
+from twofold.core.experience import Array, Obs
 
 _MAX_ELEMENTS = 1_000_000
 _DTYPES = {"bool", "float32", "float64"} | {
@@ -78,3 +79,38 @@ def from_json(spec: dict[str, Any]) -> gym.Space[Any]:
     if kind == "dict":
         return gym.spaces.Dict({k: from_json(s) for k, s in spec["spaces"].items()})
     raise CheckpointError(f"unknown space kind {str(kind)[:20]!r} in a policy file")
+
+
+def difference(one: gym.Space[Any], other: gym.Space[Any]) -> str | None:
+    """In which names or shapes two spaces differ, in words; None if an array of one is an array of the other."""
+    ours, theirs = _shapes(one), _shapes(other)
+    for name in [*ours, *theirs]:
+        if ours.get(name) != theirs.get(name):
+            what = f"'{name}' " if name else ""
+            return f"{what}{ours.get(name, 'absent')} there, {theirs.get(name, 'absent')} here"
+    return None
+
+
+def _shapes(space: gym.Space[Any]) -> dict[str, str]:
+    """The shape of every array, and how many values it takes where they are numbered."""
+    if isinstance(space, gym.spaces.Dict):
+        return {name: _shapes(sub)[""] for name, sub in space.spaces.items()}
+    numbered = isinstance(space, (gym.spaces.Discrete, gym.spaces.MultiDiscrete))
+    return {"": str(space) if numbered else f"of shape {space.shape}"}
+
+
+def batch_of_one(space: gym.Space[Any], obs: Obs) -> Obs:
+    """One observation as a batch, of the types that the space says; another shape is refused."""
+    if isinstance(space, gym.spaces.Dict):
+        given = obs if isinstance(obs, dict) else {}
+        if given.keys() != space.spaces.keys():
+            raise UserError(f"an observation must have the names {sorted(space.spaces)}, got {sorted(given)}")
+        return {name: _one(sub, given[name], f"obs['{name}']") for name, sub in space.spaces.items()}
+    return _one(space, obs, "obs")
+
+
+def _one(space: gym.Space[Any], obs: object, name: str) -> Array:
+    array = np.asarray(obs, space.dtype)
+    if array.shape != space.shape:
+        raise UserError(f"{name} must have the shape {space.shape}, got {array.shape}")
+    return array[None]

@@ -1,19 +1,26 @@
 """Teams: cooperative multi-agent worlds, value decomposition, opponent models and partner sets."""
 
-from twofold.team import actors, agents, am, coma, learner, omg, prior
-from twofold.team.worlds import matrix, packages, partnered, skirmish, starcraft
+from pathlib import Path
 
-__all__ = [
-    "actors",
-    "agents",
-    "am",
-    "coma",
-    "learner",
-    "matrix",
-    "omg",
-    "packages",
-    "partnered",
-    "prior",
-    "skirmish",
-    "starcraft",
-]
+from twofold.settings.domains import Domain
+
+_PARTS = ("actors", "agents", "am", "coma", "learner", "omg", "prior")
+_WORLDS = ("matrix", "packages", "partnered", "skirmish", "starcraft")
+DOMAIN = Domain(
+    name="team",
+    about="teams: value decomposition, opponent models, partner populations",
+    parts=(
+        *(f"twofold.team.{part}" for part in _PARTS),
+        *(f"twofold.team.worlds.{world}" for world in _WORLDS),
+    ),
+    presets=Path(__file__).resolve().parent / "conf",
+    commands={
+        "partners": (
+            "twofold.team.commands:partners",
+            "make, gather, split, show  populations of fixed partners",
+        ),
+    },
+    packages=("pettingzoo", "mpe2", "lbforaging", "rware"),
+    extra="team",
+    translate="twofold.team.pymarl:translate",
+)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from twofold.core.errors import ConfigError
+from twofold.learners.actor_critic import ActorCritic
 from twofold.nets import MLP, Twin
 from twofold.settings.registry import networks
 from twofold.team.worlds.space import shape_of
@@ -27,13 +28,14 @@ class ActorsConfig:
 
 
 @networks.register("team/actors", config=ActorsConfig)
-class TeamActors:
+class TeamActors(ActorCritic):
     """Shared decentralised actor and central twin critics: TD3 unchanged becomes MATD3."""
 
     def __init__(
         self, cfg: ActorsConfig, observation_space: Any, action_space: Any, generator: torch.Generator
     ) -> None:
         self.cfg, self.shape, self.generator = cfg, shape_of(observation_space), generator
+        self.action_space = action_space
         columns = getattr(action_space, "shape", None) or (0,)
         if columns[0] != self.shape.agents * self.shape.actions or hasattr(action_space, "nvec"):
             raise ConfigError(

@@ -64,7 +64,7 @@ class AgentModelling(EpisodeLearner):
         self._metrics: dict[str, Tensor] = {}
 
     def policy(self, *, explore: bool, rows: int, rng: np.random.Generator) -> AMPolicy:
-        epsilon = self.cfg.epsilon if explore else Schedule("constant", self.cfg.evaluation_epsilon)
+        epsilon = self.cfg.epsilon if explore else Schedule(self.cfg.evaluation_epsilon)
         return AMPolicy(self.model, TeamPolicy(self.nets, self.q.agent, rows, epsilon=epsilon, rng=rng))
 
     def update(self, batch: Episode) -> None:

@@ -84,12 +84,10 @@ class Coma(EpisodeLearner):
 
     @property
     def epsilon(self) -> Schedule:
-        return Schedule(
-            "linear", self.cfg.epsilon_start, self.cfg.epsilon_finish, self.cfg.epsilon_anneal_time
-        )
+        return Schedule(self.cfg.epsilon_start, self.cfg.epsilon_finish, over=self.cfg.epsilon_anneal_time)
 
     def policy(self, *, explore: bool, rows: int, rng: np.random.Generator) -> TeamPolicy:
-        epsilon = self.epsilon if explore else Schedule("constant", 0.0)
+        epsilon = self.epsilon if explore else Schedule(0.0)
         made = TeamPolicy(self.nets, self.agent, rows, epsilon=epsilon, rng=rng, sample=explore)
         if explore:
             self._explorer = made  # the gradient is that of the policy that played, epsilon included

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from twofold.core import tree
 from twofold.core.errors import WorldError
-from twofold.core.experience import Array, Obs, Steps, blank_like
+from twofold.core.experience import Array, Obs, Steps, Written, blank_like, named
 from twofold.team.worlds.space import shape_of
 
 
@@ -42,28 +42,29 @@ class EpisodeWriter:
         def over_time(leaf: Array, steps: int) -> Array:
             return np.zeros((rows, steps, *leaf.shape[1:]), _stored(leaf.dtype))
 
-        obs = {key: over_time(leaf, limit + 1) for key, leaf in blank_like(observation_space).items()}
-        action = over_time(blank_like(action_space), limit)
+        obs = {key: over_time(leaf, limit + 1) for key, leaf in named(blank_like(observation_space)).items()}
+        action = over_time(np.asarray(blank_like(action_space)), limit)
         flag = np.zeros((rows, limit), np.uint8)
         return Episode(obs, action, np.zeros((rows, limit), np.float32), flag, flag.copy())
 
     def blank(self) -> Episode:
         return self._room(0)
 
-    def step(self, steps: Steps) -> Episode | None:
+    def step(self, steps: Steps) -> Written[Episode] | None:
         """The episodes that ended with this step; a row whose worker broke loses its episode."""
         rows, at = np.arange(self.rows), self._length
         if (at >= self.limit).any():
             raise WorldError(f"an episode is longer than the {self.limit} steps that its world declares")
         episode = self._open
-        for key, leaf in episode.obs.items():
-            leaf[rows, at], leaf[rows, at + 1] = steps.obs[key], steps.next_obs[key]
+        obs, next_obs = named(steps.obs), named(steps.next_obs)
+        for key, leaf in named(episode.obs).items():
+            leaf[rows, at], leaf[rows, at + 1] = obs[key], next_obs[key]
         episode.action[rows, at], episode.reward[rows, at] = steps.action, steps.reward
         episode.terminated[rows, at], episode.filled[rows, at] = steps.terminated, 1
         self._length += 1
         over = steps.terminated | steps.truncated
         ended = over & steps.valid
-        out = tree.index(episode, ended) if ended.any() else None
+        out = Written(tree.index(episode, ended), rows[ended], ended[ended]) if ended.any() else None
         self._clear(over | ~steps.valid)
         return out
 

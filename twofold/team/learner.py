@@ -70,7 +70,7 @@ class QConfig:
 
     @property
     def epsilon(self) -> Schedule:
-        return Schedule("linear", self.epsilon_start, self.epsilon_finish, self.epsilon_anneal_time)
+        return Schedule(self.epsilon_start, self.epsilon_finish, over=self.epsilon_anneal_time)
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class QLearner(EpisodeLearner):
 
     def policy(self, *, explore: bool, rows: int, rng: np.random.Generator) -> TeamPolicy:
         """Acts with the online network, whatever it is at the moment."""
-        epsilon = self.cfg.epsilon if explore else Schedule("constant", self.cfg.evaluation_epsilon)
+        epsilon = self.cfg.epsilon if explore else Schedule(self.cfg.evaluation_epsilon)
         return TeamPolicy(self.nets, self.agent, rows, epsilon=epsilon, rng=rng)
 
     # ---- learning ----

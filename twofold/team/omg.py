@@ -83,7 +83,7 @@ class OMG(EpisodeLearner):
         self.prior_flat, self.model_flat = Flat(self.prior), Flat(self.model)
         self.prior_optimiser = make_optimiser(cfg.optimiser, self.prior_flat, cfg.model_lr, cfg.optim_eps)
         self.model_optimiser = make_optimiser(cfg.optimiser, self.model_flat, cfg.model_lr, cfg.optim_eps)
-        self.mix = Schedule("linear", cfg.mix_start, cfg.mix_finish, cfg.mix_updates)
+        self.mix = Schedule(cfg.mix_start, cfg.mix_finish, over=cfg.mix_updates, per="update")
         self.updates = 0
         self._prior_ready = False
         if cfg.prior and Path(cfg.prior).exists():
@@ -93,7 +93,7 @@ class OMG(EpisodeLearner):
         self._seen: tuple[Tensor, Tensor, Tensor] | None = None  # of the last update, for the hit ratio
 
     def policy(self, *, explore: bool, rows: int, rng: np.random.Generator) -> OMGPolicy:
-        epsilon = self.cfg.epsilon if explore else Schedule("constant", self.cfg.evaluation_epsilon)
+        epsilon = self.cfg.epsilon if explore else Schedule(self.cfg.evaluation_epsilon)
         team = TeamPolicy(self.nets, self.q.agent, rows, epsilon=epsilon, rng=rng)
         return OMGPolicy(self.model, team, obs_is_state=self.cfg.obs_is_state)
 

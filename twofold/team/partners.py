@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from twofold.assemble import Parts, assemble, torch_as
 from twofold.core.errors import ConfigError, UserError
 from twofold.core.evaluate import half_interval
-from twofold.core.trainer import Trainer
-from twofold.rows.world import evaluation_names, make_world
 from twofold.settings.config import flatten, layers_for, resolve
+from twofold.show.console import Quiet
 from twofold.store import files
-from twofold.store.policy_file import LoadedPolicy, make_learner, policy_bytes
+from twofold.store.policy_file import LoadedPolicy, policy_bytes
 from twofold.store.run import Run
 from twofold.team.seating import Group, Partner, PartnerSet, Seating, read_partners, write_partners
 from twofold.team.worlds.partnered import inner_world
@@ -77,26 +77,23 @@ def _train_stages(
 
 def _train(run: Run, out: Path, before: Path) -> None:
     """Train a run to its end, from the checkpoint of the stage before, and keep its last policy."""
-    config = run.resolved.config
     if before.exists() and not (run.folder / "checkpoints").exists():
         shutil.copytree(before / "checkpoints", run.folder / "checkpoints")
         for log in ("metrics.jsonl", "evaluations.jsonl"):
             if (before / log).exists():
                 shutil.copy(before / log, run.folder / log)
     run.lock()
-    world = make_world(config, purpose="train", rows=config.trainer.rows)
-    tests = {
-        n: make_world(config, purpose=n, rows=config.trainer.eval_rows) for n in evaluation_names(config.env)
-    }
-    learner = make_learner(config, world.single_observation_space, world.single_action_space)
+    parts: Parts | None = None
     try:
-        trainer = Trainer(run, learner, world, tests)
-        trainer.train()
+        with torch_as(run.resolved.config.threads):
+            parts = assemble(run)
+            parts.trainer.train(Quiet())
+        trainer = parts.trainer
         score = {"step": trainer.steps, "return": trainer.last_return}
-        files.replace_bytes(out, policy_bytes(run, learner, world, score))
+        files.replace_bytes(out, policy_bytes(run, trainer.learner, trainer.collector.world, score))
     finally:
-        for made in (world, *tests.values()):
-            made.close()
+        if parts is not None:
+            parts.close()
         run.close()
 
 

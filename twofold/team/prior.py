@@ -59,7 +59,7 @@ class PriorLearner(EpisodeLearner):
         self._metrics: dict[str, Tensor] = {}
 
     def policy(self, *, explore: bool, rows: int, rng: np.random.Generator) -> TeamPolicy:
-        return TeamPolicy(self.nets, self.agent, rows, epsilon=Schedule("constant", 1.0), rng=rng)
+        return TeamPolicy(self.nets, self.agent, rows, epsilon=Schedule(1.0), rng=rng)
 
     def update(self, batch: Episode) -> None:
         """One step of the VAE."""

@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 from twofold.core.errors import ConfigError, UserError
+from twofold.settings.presets import find_config, read_yaml
 
 log = logging.getLogger("twofold")
 
@@ -35,6 +36,8 @@ IMPLIED: dict[str, set[Any]] = {
 
 def translate(options: dict[str, Any], settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Options and settings with PyMARL's own keys made into ours, or explained."""
+    if "multi-algs" not in options and not _is_team(str(options.get("config", "td3"))):
+        return options, settings
     if "multi-algs" in options:
         from twofold.team.commands import mixed_team
 
@@ -52,6 +55,11 @@ def translate(options: dict[str, Any], settings: dict[str, Any]) -> tuple[dict[s
     _check_mode(settings)
     _round_test_episodes(settings)
     return options, settings
+
+
+def _is_team(config: str) -> bool:
+    """Whether a preset's learner is one of the team's."""
+    return str(read_yaml(find_config("algs", config)).get("learner", {}).get("name", "")).startswith("team/")
 
 
 def _check_device(settings: dict[str, Any]) -> None:

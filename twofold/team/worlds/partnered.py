@@ -11,9 +11,8 @@ import numpy as np
 
 from twofold.core import tree
 from twofold.core.errors import ConfigError
-from twofold.settings.config import flatten
+from twofold.settings.config import settings_from
 from twofold.settings.registry import worlds
-from twofold.settings.schema import convert, schema_of
 from twofold.team.seating import Group, PartnerSet, Seating, parse_team, read_partners
 from twofold.team.worlds.space import METADATA, dress, reset_mask, shape_of
 
@@ -42,13 +41,8 @@ class PartneredConfig:
 def inner_world(name: str, settings: dict[str, Any], rows: int, purpose: str) -> Any:
     """A registered world from its free-form settings, checked like those of a config file."""
     entry = worlds.get(name)
-    schema = schema_of(entry.config)
-    typed = {}
-    for key, value in flatten(settings).items():
-        if key not in schema:
-            raise ConfigError(f"unknown setting '{key}' of the world {name}; it has {', '.join(schema)}")
-        typed[key] = convert(f"env_args.world_args.{key}", value, schema[key].type)
-    return entry.make(entry.config(**typed), rows=rows, purpose=purpose)
+    typed: object = settings_from(entry.config, settings, "env_args.world_args.")
+    return entry.make(typed, rows=rows, purpose=purpose)
 
 
 def groups_for(
@@ -70,9 +64,7 @@ def groups_for(
     return chosen, groups
 
 
-@worlds.register(
-    "team/partnered", config=PartneredConfig, evaluations=("train_partners", "test_partners"), workers=False
-)
+@worlds.register("team/partnered", config=PartneredConfig, evaluations=("train_partners", "test_partners"))
 class Partnered(gym.vector.VectorEnv[Any, Any, Any]):
     """Play with (or against) fixed partners; evaluated with those of training and with those never seen."""
 

@@ -3,42 +3,47 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import gymnasium as gym
 import torch
-from torch import nn
+from pydantic import Field
 
 from twofold.core.errors import ConfigError
+from twofold.core.setting import setting, settings
+from twofold.learners.actor_critic import ActorCritic
 from twofold.nets.mlp import MLP
 from twofold.nets.twin import Twin
 from twofold.settings.registry import networks
 
 Activation = Literal["relu", "tanh", "elu", "gelu", "silu"]
+Width = Annotated[int, Field(ge=1)]
 
 
-@dataclass(frozen=True)
+@settings
 class VectorConfig:
-    actor_hidden: tuple[int, ...] = (256, 256)
-    critic_hidden: tuple[int, ...] = (256, 256)
-    actor_activation: Activation = "relu"
-    critic_activation: Activation = "relu"
-    actor_layer_norm: bool = False
-    critic_layer_norm: bool = field(default=False, metadata={"aliases": ("layer_norm",)})
-    critic_outputs: int = 1  # above 1: quantiles of the return
+    """Two multilayer perceptrons."""
 
-    def __post_init__(self) -> None:
-        if min((*self.actor_hidden, *self.critic_hidden, self.critic_outputs)) < 1:
-            raise ConfigError("networks: hidden sizes and critic_outputs must be at least 1")
+    actor_hidden: tuple[Width, ...] = setting("sizes of the actor's hidden layers", default=(256, 256))
+    critic_hidden: tuple[Width, ...] = setting("sizes of the critics' hidden layers", default=(256, 256))
+    actor_activation: Activation = setting("between the actor's layers", default="relu")
+    critic_activation: Activation = setting("between the critics' layers", default="relu")
+    actor_layer_norm: bool = setting("normalise the actor's hidden layers", default=False)
+    critic_layer_norm: bool = setting(
+        "normalise the critics' hidden layers", default=False, aliases=("layer_norm",)
+    )
 
 
 @networks.register("vector", config=VectorConfig)
-class VectorNetworks:
+class VectorNetworks(ActorCritic):
     """MLP actor and twin MLP critics for vector observations and continuous actions."""
 
     def __init__(
-        self, cfg: VectorConfig, observation_space: Any, action_space: Any, generator: torch.Generator
+        self,
+        cfg: VectorConfig,
+        observation_space: gym.Space[Any],
+        action_space: gym.Space[Any],
+        generator: torch.Generator,
     ) -> None:
         for space, what in ((observation_space, "observations"), (action_space, "actions")):
             if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1:
@@ -46,10 +51,11 @@ class VectorNetworks:
                     f"the networks 'vector' need {what} that are a vector (Box of one axis), this world has {space}; "
                     "choose other networks with networks.name=..., or flatten it"
                 )
-        self.cfg, self.generator = cfg, generator
-        self.inputs, self.actions = math.prod(observation_space.shape), math.prod(action_space.shape)
+        self.cfg, self.action_space, self.generator = cfg, action_space, generator
+        self.inputs = math.prod(observation_space.shape or ())
+        self.actions = math.prod(action_space.shape or ())
 
-    def actor(self) -> nn.Module:
+    def actor(self) -> MLP:
         """obs [B, o] -> action [B, a] in [-1, 1]."""
         cfg = self.cfg
         return MLP(
@@ -62,14 +68,13 @@ class VectorNetworks:
             generator=self.generator,
         )
 
-    def critic(self) -> nn.Module:
-        """(obs [B, o], action [B, a]) -> [2, B], or [2, B, outputs] for quantiles."""
+    def critic(self) -> Twin:
+        """(obs [B, o], action [B, a]) -> [2, B]."""
         cfg = self.cfg
         return Twin(
             self.inputs,
             self.actions,
             cfg.critic_hidden,
-            outputs=cfg.critic_outputs,
             activation=cfg.critic_activation,
             layer_norm=cfg.critic_layer_norm,
             generator=self.generator,

@@ -5,22 +5,28 @@ from __future__ import annotations
 from typing import cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from twofold.core.errors import ConfigError
+from twofold.core.experience import Array, Transition
+from twofold.learners.config import TD3Config
+from twofold.learners.engine import Batch
+from twofold.learners.nets import Nets
 from twofold.nets.flat import Flat
 from twofold.nets.mlp import MLP
 from twofold.nets.stack import Stack, Weights, block
 from twofold.nets.twin import Twin
 
 
-def supports(actor: nn.Module, critic: nn.Module) -> bool:
-    """Whether `FusedTD3` can train this pair: an MLP with tanh output and a Twin."""
+def supports(nets: Nets, cfg: TD3Config) -> bool:
+    """Whether `FusedTD3` can train these networks: an MLP with tanh output and a Twin, on the CPU."""
+    actor, critic = nets.actor.module, nets.critic.module
     return (
-        type(actor) is MLP
+        cfg.twin
+        and type(actor) is MLP
         and type(critic) is Twin
         and actor.output == "tanh"
         and actor.norms is None
-        and critic.outputs == 1
         and (actor.inputs, actor.outputs) == (critic.inputs_obs, critic.inputs_action)
         and all(p.device.type == "cpu" for p in [*actor.parameters(), *critic.parameters()])
     )
@@ -29,12 +35,14 @@ def supports(actor: nn.Module, critic: nn.Module) -> bool:
 class FusedTD3:
     """Targets and gradients of TD3 on batches of `batch_size`; results repeat exactly for equal torch threads."""
 
-    def __init__(
-        self, actor: Flat, critic: Flat, target_actor: Flat, target_critic: Flat, batch_size: int
-    ) -> None:
-        if not supports(actor.module, critic.module):
-            raise ValueError("the fused engine needs a tanh MLP without layer norm and a Twin; use autograd")
-        self.actor, self.critic = actor, critic
+    def __init__(self, nets: Nets, cfg: TD3Config, batch_size: int = 256) -> None:
+        actor, critic = nets.actor, nets.critic
+        target_actor, target_critic = nets.target_actor, nets.target_critic
+        if not supports(nets, cfg):
+            raise ConfigError(
+                "learner.engine=fused needs twin critics and plain MLPs without actor layer norm; use engine=auto"
+            )
+        self.actor, self.critic, self.huber = actor, critic, cfg.huber
         self._actor, self._target_actor = (Weights(list(f.split(f.values))) for f in (actor, target_actor))
         self._critics, self._target_critics = (
             [Weights(*parts) for parts in _of_each_critic(f, f.values)] for f in (critic, target_critic)
@@ -73,58 +81,47 @@ class FusedTD3:
         if obs.shape[0] != self.batch_size:
             self._allocate(obs.shape[0])
 
-    def target(
-        self, next_obs: Tensor, reward: Tensor, discount: Tensor, terminated: Tensor, noise: Tensor | None
-    ) -> Tensor:
-        """r + discount (1 - terminated) min Q'(s', clamp(actor'(s') + noise)) for each row: [B]."""
-        self._fit(next_obs)
-        self._act(self._target_actor, next_obs)
+    def tensors(self, items: Transition) -> Batch[Tensor]:
+        return Batch(*(torch.from_numpy(leaf) for leaf in _leaves(items)))
+
+    def target(self, batch: Batch[Tensor], reward: Tensor, noise: Tensor | None) -> Tensor:
+        self._fit(batch.next_obs)
+        self._act(self._target_actor, batch.next_obs)
         if noise is not None:
             self._action.add_(noise).clamp_(-1, 1)
         for weights, values in zip(self._target_critics, self._next_columns, strict=True):
             self._critic_stack.forward(weights, values)
         pessimistic = self._next_values.amin(dim=0)
-        kept = torch.addcmul(discount, discount, terminated, value=-1, out=self._kept_discount)
+        discount, kept = batch.discount, self._kept_discount
+        torch.addcmul(discount, discount, batch.terminated, value=-1, out=kept)
         return torch.addcmul(reward, kept, pessimistic, out=pessimistic)
 
-    def critic_gradients(
-        self,
-        obs: Tensor,
-        action: Tensor,
-        target: Tensor,
-        *,
-        huber: float | None = None,
-        weights: Tensor | None = None,
-    ) -> Tensor:
-        """Fill `critic.grads` and `values`; the loss is the sum over critics of the mean (weighted) error."""
-        self._fit(obs)
-        self._obs.copy_(obs)
-        self._action.copy_(action)
+    def critic_gradients(self, batch: Batch[Tensor], target: Tensor) -> Tensor:
+        self._fit(batch.obs)
+        self._obs.copy_(batch.obs)
+        self._action.copy_(batch.action)
         # One critic after the other through the same memory: both at once would not fit into the cache.
         for k, critic in enumerate(self._critics):
             self._critic_stack.forward(critic, self._value_columns[k])
-            self._differentiate(k, target, huber, weights)
+            self._differentiate(k, target)
             self._critic_stack.backward(critic, self._slope_columns[k], *self._critic_grads[k])
-        if huber is None:
+        if self.huber is None:
             return torch.dot(self._slopes.view(-1), self._errors.view(-1)) / 2
-        inside = self._errors.clamp(-huber, huber)
+        inside = self._errors.clamp(-self.huber, self.huber)
         return torch.dot(self._slopes.view(-1), (self._errors - inside / 2).view(-1))
 
-    def _differentiate(self, k: int, target: Tensor, huber: float | None, weights: Tensor | None) -> None:
+    def _differentiate(self, k: int, target: Tensor) -> None:
         """Fill errors and slopes: d loss / d value of critic k for the mean of squared or Huber errors."""
         values, error, slope = self._each[k]
         torch.sub(values, target, out=error)
-        if huber is None:
+        if self.huber is None:
             torch.mul(error, 2 / self.batch_size, out=slope)
         else:
-            torch.clamp(error, -huber, huber, out=slope).div_(self.batch_size)
-        if weights is not None:
-            slope.mul_(weights)
+            torch.clamp(error, -self.huber, self.huber, out=slope).div_(self.batch_size)
 
-    def actor_gradients(self, obs: Tensor) -> Tensor:
-        """Fill `actor.grads` with those of the returned loss, -mean Q1(s, actor(s))."""
-        self._fit(obs)
-        self._act(self._actor, obs)
+    def actor_gradients(self, batch: Batch[Tensor]) -> Tensor:
+        self._fit(batch.obs)
+        self._act(self._actor, batch.obs)
         critic, stack = self._critics[0], self._critic_stack
         stack.forward(critic, self._actor_values)
         stack.backward_to_inputs(critic, self._ascent, self._action_columns, self._action_slope)
@@ -141,8 +138,14 @@ class FusedTD3:
         self._action.tanh_()
 
     def errors(self) -> Tensor:
-        """TD errors [2, B] of the last batch."""
         return self._errors
+
+
+def _leaves(items: Transition) -> tuple[Array, ...]:
+    """The arrays of a batch of vectors, in the order of `Batch`."""
+    if isinstance(items.obs, dict) or isinstance(items.next_obs, dict):
+        raise TypeError("the fused engine takes observations that are vectors")
+    return items.obs, items.action, items.reward, items.next_obs, items.terminated, items.discount
 
 
 def _of_each_critic(critic: Flat, flat: Tensor) -> list[tuple[list[Tensor], list[tuple[Tensor, Tensor]]]]:

@@ -1,0 +1,174 @@
+"""Putting a run together, in one place: the command line, Python, partners, experiments and benchmarks call it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import torch
+
+from twofold.core.errors import UserError
+from twofold.core.evaluate import evaluate, summaries
+from twofold.core.protocols import Learner, Progress, Summary, World
+from twofold.core.seeding import TEST, Generators, generator
+from twofold.core.trainer import Trainer
+from twofold.rows.world import evaluation_names, make_world
+from twofold.settings.config import Config, Resolved
+from twofold.show.console import Quiet
+from twofold.show.plot import draw_curves
+from twofold.store.keeper import RunKeeper
+from twofold.store.policy_file import LoadedPolicy, load_policy, make_learner
+from twofold.store.run import Run
+from twofold.store.spaces import difference
+
+Scores = dict[str, dict[str, Summary]]  # world -> metric -> its mean, spread and interval
+
+
+@contextmanager
+def torch_as(threads: int) -> Iterator[None]:
+    """How torch computes inside; the caller's way afterwards."""
+    before, flushing = torch.get_num_threads(), _flushes_denormals()
+    torch.set_num_threads(threads)
+    # Moments of silent units decay to denormals, which are a hundred times slower.
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+        torch.set_flush_denormal(flushing)
+
+
+def _flushes_denormals() -> bool:
+    return float(torch.tensor([1e-310], dtype=torch.float64).mul(1.0)) == 0.0
+
+
+@dataclass
+class Parts:
+    """A run that is put together: what trains it, and what keeps it."""
+
+    trainer: Trainer[Any]
+    keeper: RunKeeper
+
+    def close(self) -> None:
+        self.trainer.collector.world.close()
+        for world in self.trainer.evaluations.values():
+            world.close()
+
+
+def assemble(run: Run, imports: tuple[str, ...] = ()) -> Parts:
+    """All parts of a run from its config."""
+    config = run.resolved.config
+    world = make_world(config, purpose="train", rows=config.trainer.rows, imports=imports)
+    evaluations = {
+        name: make_world(config, purpose=name, rows=config.trainer.eval_rows)
+        for name in evaluation_names(config.env)
+    }
+    rngs = Generators(config.seed)
+    learner: Learner[Any] = make_learner(
+        config, world.single_observation_space, world.single_action_space, rngs
+    )
+    keeper = RunKeeper(run)
+    trainer = Trainer(config.trainer, config.replay, learner, world, evaluations, keeper, rngs)
+    return Parts(trainer, keeper)
+
+
+@dataclass
+class Trained:
+    """A run that has come to its end."""
+
+    folder: Path
+    test: Scores = field(default_factory=dict)
+
+    @cached_property
+    def policy(self) -> LoadedPolicy:
+        """The best policy by validation."""
+        return load_policy(self.folder)
+
+    def evaluate(self, episodes: int = 20, seed: int = TEST + 1_000_000) -> Scores:
+        """Scores of the best policy on fresh seeds."""
+        return score(self.policy, episodes, seed)
+
+
+def new_folder(resolved: Resolved, root: Path, config: str | None, env_config: str | None) -> Path:
+    """runs/ENV_CONFIG/NAME_seedN_TIME: a new name every time."""
+    env = Path(env_config or "default").stem
+    name = f"{Path(config or 'default').stem}_seed{resolved.config.seed}_{time.strftime('%Y%m%d-%H%M%S')}"
+    folder, n = root / env / name, 1
+    while folder.exists():
+        n += 1
+        folder = root / env / f"{name}_{n}"
+    return folder
+
+
+def run_to_end(
+    run: Run,
+    imports: tuple[str, ...] = (),
+    progress: Progress | None = None,
+    on_folder: Callable[[Path], None] | None = None,
+) -> Trained:
+    """Lock the run directory, train from where it is to the end, test the best policy, draw the curve."""
+    run.lock()
+    parts: Parts | None = None
+    try:
+        if run.longer:
+            run.keep_config()
+        if on_folder:
+            on_folder(run.folder)
+        if (test := run.test_scores()) is not None:
+            return Trained(run.folder, test)
+        with torch_as(run.resolved.config.threads):
+            parts = assemble(run, imports)
+            parts.trainer.train(progress or Quiet())
+            parts.keeper.choose(parts.trainer)
+            draw_curves([run.folder], run.folder / "curve.png")
+            tested = run.resolved.config.trainer.test_episodes > 0
+            return Trained(run.folder, parts.keeper.test(parts.trainer) if tested else {})
+    finally:
+        if parts is not None:
+            parts.close()
+        run.close()
+
+
+def score(policy: LoadedPolicy, episodes: int, seed: int) -> Scores:
+    """A policy's scores in every evaluation world, on `episodes` seeds from `seed` on."""
+    if episodes < 1:
+        raise UserError(f"the number of episodes must be at least 1, got {episodes}")
+    config, found = policy.config, {}
+    with torch_as(config.threads):
+        for name in evaluation_names(config.env):
+            world = world_of(policy, name, config.trainer.eval_rows)
+            greedy = policy.learner.policy(explore=False, rows=world.num_envs, rng=generator(0, "evaluation"))
+            found[name] = summaries(evaluate(world, greedy, [seed + i for i in range(episodes)]))
+            world.close()
+    return found
+
+
+def world_of(policy: LoadedPolicy, purpose: str, rows: int) -> World:
+    """The world that a policy was trained for, made anew from its settings."""
+    world = make_world(policy.config, purpose=purpose, rows=rows)
+    fits(policy, world)
+    return world
+
+
+def fits(policy: LoadedPolicy, world: World) -> None:
+    """Refuse a policy that was trained for other observations or actions than the world's."""
+    ours = (("observation", policy.observation_space), ("action", policy.action_space))
+    theirs: tuple[gym.Space[Any], ...] = (world.single_observation_space, world.single_action_space)
+    for (kind, own), space in zip(ours, theirs, strict=True):
+        if wrong := difference(own, space):
+            raise UserError(
+                f"the {kind}s that the policy was trained for are not this world's: {wrong}; "
+                "it is not the world of this policy"
+            )
+
+
+def untrained(config: Config, policy: LoadedPolicy) -> Learner[Any]:
+    """The learner that a policy began as."""
+    rngs = Generators(config.seed)
+    return make_learner(config, policy.observation_space, policy.action_space, rngs)

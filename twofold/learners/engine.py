@@ -1,0 +1,126 @@
+"""What computes TD3's targets and gradients: the contract of engines, and the reference by autograd."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from twofold.core import tree
+from twofold.core.experience import Transition
+from twofold.learners.config import TD3Config
+from twofold.learners.nets import Nets
+
+Seen = TypeVar("Seen")  # an observation as the networks of an engine take it
+Tensors = Tensor | dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Batch(Generic[Seen]):
+    """A batch of transitions, ready for the networks."""
+
+    obs: Seen
+    action: Tensor
+    reward: Tensor
+    next_obs: Seen
+    terminated: Tensor
+    discount: Tensor
+
+
+class Engine(Protocol[Seen]):
+    """Targets and gradients of TD3 for one kind of networks; fills `nets.actor.grads` and `nets.critic.grads`."""
+
+    values: Tensor  # [2, B]: both critics at the last batch of `critic_gradients`
+
+    def tensors(self, items: Transition) -> Batch[Seen]:
+        """The items of a batch as the networks take them; may share their memory."""
+        ...
+
+    def target(self, batch: Batch[Seen], reward: Tensor, noise: Tensor | None) -> Tensor:
+        """y = r + gamma^n (1 - terminated) min_i Q'_i(s', clip(pi'(s') + noise)): [B]."""
+        ...
+
+    def critic_gradients(self, batch: Batch[Seen], target: Tensor) -> Tensor:
+        """Those of the returned loss: the sum over both critics of the mean error (y - Q_i(s, a))^2, or Huber's."""
+        ...
+
+    def actor_gradients(self, batch: Batch[Seen]) -> Tensor:
+        """Those of the returned loss, -mean Q_1(s, pi(s)), at the actor's own fresh action."""
+        ...
+
+    def errors(self) -> Tensor:
+        """TD errors [2, B] of the last batch."""
+        ...
+
+
+def as_tensors(items: Transition) -> Batch[Tensors]:
+    """The batch as tensors on the same memory."""
+    action, reward, terminated, discount = (
+        torch.from_numpy(x) for x in (items.action, items.reward, items.terminated, items.discount)
+    )
+    obs, next_obs = (tree.map(torch.from_numpy, x) for x in (items.obs, items.next_obs))
+    return Batch(obs, action, reward, next_obs, terminated, discount)
+
+
+class Autograd:
+    """The equations as they are written, for any actor and critic: what every other engine is tested against."""
+
+    def __init__(self, nets: Nets, cfg: TD3Config) -> None:
+        self.nets, self.twin, self.huber = nets, cfg.twin, cfg.huber
+        self.values = torch.zeros(2, 0)
+        self._target = torch.zeros(0)
+
+    def tensors(self, items: Transition) -> Batch[Tensors]:
+        return as_tensors(items)
+
+    @torch.no_grad()
+    def target(self, batch: Batch[Tensors], reward: Tensor, noise: Tensor | None) -> Tensor:
+        action: Tensor = self.nets.target_actor.module(batch.next_obs)
+        if noise is not None:
+            action = (action + noise).clamp(-1, 1)
+        values: Tensor = self.nets.target_critic.module(batch.next_obs, action)
+        pessimistic = values.amin(dim=0) if self.twin else values[0]
+        return reward + batch.discount * (1 - batch.terminated) * pessimistic
+
+    def critic_gradients(self, batch: Batch[Tensors], target: Tensor) -> Tensor:
+        self.nets.critic.zero_grad()
+        values: Tensor = self.nets.critic.module(batch.obs, batch.action)
+        goal = target.expand_as(values)
+        if self.huber is None:
+            error = functional.mse_loss(values, goal, reduction="none")
+        else:
+            error = functional.huber_loss(values, goal, reduction="none", delta=self.huber)
+        loss = error.mean(dim=1).sum()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.values, self._target = values.detach(), target
+        return loss.detach()
+
+    def actor_gradients(self, batch: Batch[Tensors]) -> Tensor:
+        nets = self.nets
+        nets.actor.zero_grad()
+        nets.critic.module.requires_grad_(False)
+        loss = -first_value(nets.critic.module, batch.obs, nets.actor.module(batch.obs)).mean()
+        loss.backward()  # type: ignore[no-untyped-call]
+        nets.critic.module.requires_grad_(True)
+        return loss.detach()
+
+    def errors(self) -> Tensor:
+        return self.values - self._target
+
+
+@runtime_checkable
+class FirstValue(Protocol):
+    """A critic that can answer for its first half alone, at half the price."""
+
+    def first(self, obs: Tensors, action: Tensor) -> Tensor: ...
+
+
+def first_value(critic: nn.Module, obs: Tensors, action: Tensor) -> Tensor:
+    """Q_1(s, a): [B]."""
+    if isinstance(critic, FirstValue):
+        return critic.first(obs, action)
+    values: Tensor = critic(obs, action)
+    return values[0]

@@ -1,0 +1,47 @@
+"""Domains: found by entry points, so that a new one edits no file of ours."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from twofold.core.errors import MissingPackage
+
+GROUP = "twofold.domains"
+
+
+@dataclass(frozen=True)
+class Domain:
+    """What a domain brings; named by an entry point, so it must import nothing heavy itself."""
+
+    name: str  # the part before the slash in 'recsys/users'
+    about: str  # one line
+    parts: tuple[str, ...] = ()  # modules that register worlds, learners and networks
+    presets: Path | None = None  # a folder with algs/*.yaml and envs/*.yaml
+    zoo: Path | None = None  # a folder with policy files
+    commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # name -> ('module:function', help)
+    packages: tuple[str, ...] = ()  # whose versions a result depends on
+    extra: str = ""  # of the installation, where a package is missing
+    translate: str = ""  # 'module:function': command lines that its users know -> ours
+
+    def load(self) -> None:
+        """Import the parts, so that they register themselves."""
+        for module in self.parts:
+            try:
+                importlib.import_module(module)
+            except ModuleNotFoundError as error:
+                missing = error.name or ""
+                if missing == module or missing.startswith("twofold."):
+                    raise
+                raise MissingPackage(missing, self.extra or self.name, f"the domain '{self.name}'") from None
+
+
+@lru_cache(maxsize=1)
+def domains() -> dict[str, Domain]:
+    """Every installed domain by name."""
+    found = [point.load() for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)]
+    return {domain.name: domain for domain in found}

@@ -1,0 +1,89 @@
+"""Settings that explain themselves: as text, as data for the documentation, as a JSON schema for editors."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from twofold.core.errors import ConfigError
+from twofold.settings.config import Config, RunSettings, sections
+from twofold.settings.schema import REQUIRED, Setting, nearest, schema_of, type_name
+
+
+def declared(config: Config) -> dict[str, list[Setting]]:
+    """Every setting of a config by section, in the order of declaration; the section '' is the run's own."""
+    chosen = {"env": config.env, "learner.name": config.learner_name, "networks.name": config.networks_name}
+    found = {"": list(schema_of(RunSettings).leaves.values())}
+    for section, cls in sections(chosen).items():
+        schema = schema_of(cls, f"{section}.")
+        found[section] = [schema.all[path] for path in _in_order(schema.all)]
+    return found
+
+
+def _in_order(paths: Iterable[str]) -> list[str]:
+    """Groups directly before what they hold."""
+    known = list(paths)
+    places = {path: float(place) for place, path in enumerate(known)}
+
+    def place(path: str) -> float:
+        inside = [places[p] for p in known if p.startswith(f"{path}.")]
+        return min(inside) - 0.5 if inside else places[path]
+
+    return sorted(known, key=place)
+
+
+def explained(config: Config, section: str = "true") -> str:
+    """What the settings of one section, or of all, mean."""
+    found = declared(config)
+    if section != "true":
+        if section not in found:
+            hint = nearest(section, found)
+            did = f"; did you mean '{hint}'?" if hint else ""
+            raise ConfigError(f"no section '{section}': there are {', '.join(filter(None, found))}{did}")
+        found = {section: found[section]}
+    return "\n".join(_lines(setting) for settings in found.values() for setting in settings)
+
+
+def _lines(setting: Setting) -> str:
+    default = "required" if setting.default is REQUIRED else f"default {_shown(setting.default)}"
+    about = [type_name(setting.type), default, setting.bounds, setting.unit and f"in {setting.unit}"]
+    if setting.aliases:
+        about.append(f"also {', '.join(setting.aliases)}")
+    return (
+        f"{setting.path}\n    {setting.meaning or '(no description)'}\n    {'; '.join(filter(None, about))}"
+    )
+
+
+def _shown(value: Any) -> str:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        given = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        blank = type(value)()
+        return str({k: v for k, v in given.items() if v != getattr(blank, k)} or "as listed")
+    return (
+        {None: "null", True: "true", False: "false"}.get(value, str(value))
+        if _hashable(value)
+        else str(value)
+    )
+
+
+def _hashable(value: Any) -> bool:
+    return isinstance(value, (bool, str)) or value is None
+
+
+def json_schema(config: Config) -> dict[str, Any]:
+    """A schema of the YAML files for these parts: editors complete names and check values with it."""
+    chosen = {"env": config.env, "learner.name": config.learner_name, "networks.name": config.networks_name}
+    whole = TypeAdapter(RunSettings).json_schema()
+    properties, shared = whole["properties"], whole.pop("$defs", {})
+    for section, cls in sections(chosen).items():
+        own = TypeAdapter(cls).json_schema()
+        shared |= own.pop("$defs", {})
+        if section in ("learner", "networks"):
+            own["properties"] = {"name": {"type": "string"}} | own["properties"]
+        properties[section] = own
+    properties |= {"extends": {"type": "string"}, "worlds": {"type": "array", "items": {"type": "string"}}}
+    whole |= {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "twofold", "$defs": shared}
+    return whole

@@ -1,0 +1,49 @@
+"""Files of earlier versions: what their settings are called now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twofold.core.errors import CheckpointError
+
+_GONE = (
+    "learner.drop_quantiles",
+    "learner.expl_noise_schedule",
+    "learner.lr_floor",
+    "learner.normalise_obs",
+    "networks.critic_outputs",
+    "trainer.best_by",
+)
+_GONE_OF = {"control/walker": ("env_args.fall_penalty", "env_args.torque_cost")}
+_MOVED = {
+    "learner.expl_noise_floor": "learner.expl_noise.end",
+    "learner.expl_noise_over": "learner.expl_noise.over",
+    "learner.expl_noise_per": "learner.expl_noise.per",
+    "learner.lr_decay_from": "learner.lr_decay.after",
+    "learner.lr_decay_over": "learner.lr_decay.over",
+    "learner.reward_floor_end": "learner.reward_floor.end",
+    "learner.reward_floor_from": "learner.reward_floor.after",
+    "learner.reward_floor_over": "learner.reward_floor.over",
+}
+
+
+def from_format_1(values: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a policy file of format 1 under their present names."""
+    if values.get("learner.normalise_obs") or values.get("networks.critic_outputs", 1) != 1:
+        raise CheckpointError("a policy of an earlier version with normalise_obs or quantiles cannot be read")
+    gone = _GONE + _GONE_OF.get(str(values.get("env")), ())
+    new = {_MOVED.get(key, key): value for key, value in values.items() if key not in gone}
+    shape = values.get("learner.expl_noise_schedule", "constant")
+    if "learner.expl_noise" in new:
+        new["learner.expl_noise.start"] = new.pop("learner.expl_noise")
+        new["learner.expl_noise.shape"] = "linear" if shape == "constant" else shape
+    if shape == "constant":
+        new["learner.expl_noise.end"] = None
+    if values.get("learner.lr_floor", 1.0) != 1.0:
+        new |= {"learner.lr_decay.end": values["learner.lr_floor"], "learner.lr_decay.per": "update"}
+    if "learner.reward_floor" in new:
+        start = new.pop("learner.reward_floor")
+        new |= {"learner.reward_floor.start": start, "learner.reward_floor.per": "update"}
+        if start is None:
+            new = {k: v for k, v in new.items() if not k.startswith("learner.reward_floor.")}
+    return new
