@@ -72,7 +72,7 @@ def replay_memory(items: int = 1_000_000, chunk: int = 10_000) -> dict[str, floa
     import gymnasium as gym
     import numpy as np
 
-    from twofold.core import tree
+    from twofold.base import tree
     from twofold.core.replay import Ring
     from twofold.core.writers import TransitionWriter
     from twofold.rows.envs import EnvRows

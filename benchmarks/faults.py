@@ -21,9 +21,8 @@ from typing import Any
 import numpy as np
 
 from twofold import api
+from twofold.base.errors import UserError
 from twofold.control.worlds import GymConfig, make_env
-from twofold.core import finite as doctor
-from twofold.core.errors import UserError
 from twofold.core.trainer import Trainer
 from twofold.rows.workers import WorkerRows
 from twofold.settings import config
@@ -80,8 +79,8 @@ def cost_of_checks(folder: Path, rounds: int = 600) -> dict[str, float]:
 
 
 def check_step(action: Any, reward: Any, obs: Any) -> None:
-    doctor.first_bad(action=action)
-    doctor.first_bad(reward=reward, obs=obs)
+    finite.first_bad(action=action)
+    finite.first_bad(reward=reward, obs=obs)
 
 
 def cost_of_saving(folder: Path, steps_per_second: float, rounds: int = 6) -> dict[str, float]:

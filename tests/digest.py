@@ -9,7 +9,7 @@ from typing import Any
 
 from safetensors.numpy import load as decode
 
-from twofold.core.errors import CheckpointError
+from twofold.base.errors import CheckpointError
 from twofold.store import files
 from twofold.store.checkpoint import Checkpoints, pack
 

@@ -10,13 +10,13 @@ import pytest
 import torch
 from gymnasium.spaces import Box
 from torch import Tensor, nn
+from twofold.nets.vector import VectorConfig, VectorNetworks
 
+from twofold.base.signals import Stopped
 from twofold.core.experience import Transition
 from twofold.core.seeding import Generators
-from twofold.core.signals import Stopped
 from twofold.core.trainer import Trainer
 from twofold.learners.td3 import TD3, TD3Config
-from twofold.nets.vector import VectorConfig, VectorNetworks
 from twofold.store.policy_file import make_learner
 
 OBS = Box(-np.inf, np.inf, (3,), np.float32)

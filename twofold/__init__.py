@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from twofold.api import check_env, train
     from twofold.assemble import Trained
+    from twofold.base.setting import setting, settings
     from twofold.check import check_learner, check_networks
-    from twofold.core.setting import setting, settings
     from twofold.rows.check import check_world
     from twofold.settings.registry import learners, networks, worlds
     from twofold.store.policy_file import load_policy

@@ -13,7 +13,7 @@ from typing import Any
 import gymnasium as gym
 import torch
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.core.evaluate import evaluate, summaries
 from twofold.core.protocols import Learner, Progress, Summary, World
 from twofold.core.seeding import TEST, Generators, generator

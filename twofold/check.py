@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from twofold.core import tree
+from twofold.base import tree
 from twofold.core.experience import Array, Obs, Steps, blank_like
 from twofold.core.protocols import Learner, World
 from twofold.core.replay import Ring

@@ -71,7 +71,7 @@ def main(argv: list[str] | None = None) -> int:
 
         print(f"twofold {__version__}")
         return 0
-    from twofold.core.errors import UserError
+    from twofold.base.errors import UserError
 
     try:
         return _dispatch(argv[0], argv[1:])
@@ -99,7 +99,7 @@ def _domain_commands() -> dict[str, tuple[str, str]]:
 
 
 def _dispatch(command: str, argv: list[str]) -> int:
-    from twofold.core.errors import UserError
+    from twofold.base.errors import UserError
     from twofold.settings.schema import nearest
     from twofold.show.console import set_up_logging
 
@@ -127,7 +127,7 @@ def _dispatch(command: str, argv: list[str]) -> int:
 
 def _train(argv: list[str]) -> int:
     from twofold import api, assemble
-    from twofold.core.errors import UserError
+    from twofold.base.errors import UserError
     from twofold.settings.config import Layer, layers_for, resolve
     from twofold.settings.imports import import_user_code
     from twofold.store.run import Run
@@ -202,7 +202,7 @@ def _resume(argv: list[str]) -> int:
 
 def _finish(work: Any) -> int:
     """Run a training to its end or to a signal, and say where things are."""
-    from twofold.core.signals import Stopped
+    from twofold.base.signals import Stopped
 
     try:
         trained = work()
@@ -236,7 +236,7 @@ def _progress() -> Any:
 
 
 def _place(typed: Arguments, what: str) -> str:
-    from twofold.core.errors import UserError
+    from twofold.base.errors import UserError
 
     if typed.settings:
         raise UserError(f"unknown option '{next(iter(typed.settings))}' for this command; see --help")
@@ -270,7 +270,7 @@ def _eval(argv: list[str]) -> int:
 
 
 def _int(typed: Arguments, name: str, default: int) -> int:
-    from twofold.core.errors import ConfigError
+    from twofold.base.errors import ConfigError
     from twofold.settings.presets import parse_value
 
     value = parse_value(str(typed.options.get(name, default)))
@@ -365,7 +365,7 @@ def _show_progress(run: Any) -> None:
 
 
 def _list(argv: list[str]) -> int:
-    from twofold.core.errors import MissingPackage
+    from twofold.base.errors import MissingPackage
     from twofold.settings.domains import domains
     from twofold.settings.presets import Kind, presets
     from twofold.settings.registry import learners, networks, worlds
@@ -403,7 +403,7 @@ def _list_parts(registries: dict[str, Any], prefix: str) -> None:
 
 
 def _plot(argv: list[str]) -> int:
-    from twofold.core.errors import UserError
+    from twofold.base.errors import UserError
     from twofold.show.plot import draw_curves
 
     typed = parse(argv, ("out", "metric", "world", "mean"))

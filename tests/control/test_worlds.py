@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from parts import Counter
 
+from twofold.base.errors import ConfigError, WorldError
 from twofold.control.worlds import GymConfig, UnitActions, gym_world, make_env
-from twofold.core.errors import ConfigError, WorldError
 from twofold.rows.world import check_world
 
 

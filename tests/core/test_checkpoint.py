@@ -8,8 +8,8 @@ import pytest
 import torch
 from parts import batch
 
-from twofold.core import tree
-from twofold.core.errors import CheckpointError
+from twofold.base import tree
+from twofold.base.errors import CheckpointError
 from twofold.core.replay import Ring
 from twofold.store.checkpoint import Checkpoints, load_replay, pack, unpack
 

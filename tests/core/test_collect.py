@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from parts import ACTIONS, OBS, Counter, batch
 
+from twofold.base.errors import NonFiniteError
 from twofold.core.collect import Collector
-from twofold.core.errors import NonFiniteError
 from twofold.core.replay import Ring
 from twofold.core.seeding import TEST, VALIDATION, episode_seed
 from twofold.core.writers import TransitionWriter

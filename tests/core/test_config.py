@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.settings.config import (
     config_names,
     from_values,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.settings.config import load
 from twofold.settings.registry import worlds
 from twofold.show.play import side_by_side, viewed_world, write_video

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from parts import batch
 
-from twofold.core import tree
+from twofold.base import tree
 from twofold.core.experience import Transition
 from twofold.core.replay import MixedRing, PrioritisedRing, ReplayConfig, Ring
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from parts import Counter
 
-from twofold.core import tree
+from twofold.base import tree
 from twofold.core.protocols import World
 from twofold.rows.envs import EnvRows
 from twofold.rows.workers import WorkerRows

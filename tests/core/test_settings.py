@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.settings.schema import convert, edit_distance, nearest
 
 

@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.core.schedules import Schedule
 from twofold.core.seeding import Generators, final_seeds, validation_seeds
 from twofold.settings.registry import Registry, learners

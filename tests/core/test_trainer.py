@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from twofold import api
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.core.trainer import Trainer
 from twofold.settings.config import load
 from twofold.store.run import Run

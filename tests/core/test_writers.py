@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from parts import ACTIONS, OBS
 
-from twofold.core import tree
+from twofold.base import tree
 from twofold.core.experience import Steps, Transition
 from twofold.core.writers import TransitionWriter
 from twofold.store.checkpoint import pack, unpack

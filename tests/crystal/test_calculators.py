@@ -4,7 +4,7 @@ from ase.calculators.emt import EMT
 from ase.optimize import BFGS
 from crystals import rattled
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.crystal.calculators import Counted, make_calculator
 
 

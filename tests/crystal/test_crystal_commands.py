@@ -7,7 +7,7 @@ from ase.calculators.emt import EMT
 from ase.io import read, write
 from crystals import rattled
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.crystal.commands import relax, relax_compare
 from twofold.crystal.compare import compare, method, run_one, same_minimum, summary, table
 

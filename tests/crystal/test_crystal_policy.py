@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from crystals import rattled
 
-from twofold.core.errors import CheckpointError
+from twofold.base.errors import CheckpointError
 from twofold.crystal.bonds import Frame
 from twofold.crystal.features import NAMES
 from twofold.crystal.policy import SpringPolicy, export_weights, load_weights, shipped
@@ -51,9 +51,9 @@ def test_damaged_or_foreign_weights_are_refused(tmp_path):
 def test_numpy_acts_as_the_networks_that_trained_it():
     torch = pytest.importorskip("torch")
     from gymnasium.spaces import Box
+    from twofold.nets.vector import VectorConfig
 
     from twofold.crystal.networks import ScalarNetworks
-    from twofold.nets.vector import VectorConfig
 
     nets = ScalarNetworks(
         VectorConfig(actor_hidden=(16,)),

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.crystal.displacements import GraphConfig, GraphEnv, element_features, graph
 from twofold.crystal.library import make_sets
 from twofold.crystal.rewards import reward

@@ -3,7 +3,7 @@ import pytest
 from ase import Atoms
 from matscipy.calculators.eam import EAM
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.crystal.eam import FastEAM, Tables
 from twofold.crystal.structures import load
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-
-from twofold.core.errors import ConfigError
 from twofold.crystal.reference import CrystalTD3Config, disturbed
+
+from twofold.base.errors import ConfigError
 from twofold.settings.config import layers_for, resolve
 from twofold.settings.registry import worlds
 from twofold.store.policy_file import make_learner

@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 import torch
 from scipy.spatial.transform import Rotation
+from twofold.crystal.reference import CrystalTD3, CrystalTD3Config
 
-from twofold.core import tree
-from twofold.core.errors import ConfigError
+from twofold.base import tree
+from twofold.base.errors import ConfigError
 from twofold.core.experience import Transition
 from twofold.core.seeding import Generators
 from twofold.crystal.displacements import GraphConfig, GraphEnv
 from twofold.crystal.graphs import GraphNetConfig, GraphNetworks, paired
-from twofold.crystal.reference import CrystalTD3, CrystalTD3Config
 
 CFG = GraphConfig(
     sets={"al": {"structures": ["NiAl:B2"], "rattle": [0.1, 0.1]}}, max_atoms=3, num_neighbors=8, nfake=2

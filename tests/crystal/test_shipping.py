@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from twofold import api
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.crystal.commands import relax_export
 from twofold.crystal.features import NAMES
 from twofold.crystal.policy import DEFAULT, WEIGHTS, load_weights

@@ -5,7 +5,7 @@ from ase.calculators.emt import EMT
 from crystals import rattled
 from scipy.spatial.transform import Rotation
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.crystal.bonds import Frame
 from twofold.crystal.features import NAMES, features
 from twofold.crystal.spring import SCALARS, Scalars, SpringSettings, SpringStep, largest

@@ -4,7 +4,7 @@ from ase import Atoms
 from ase.build import bulk
 from ase.io import write
 
-from twofold.core.errors import ConfigError, UserError
+from twofold.base.errors import ConfigError, UserError
 from twofold.crystal.structures import Distortion, builtin, load, nearest_pair
 
 

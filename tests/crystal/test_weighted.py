@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from twofold.core import tree
-from twofold.core.errors import ConfigError
+from twofold.base import tree
+from twofold.base.errors import ConfigError
 from twofold.crystal.displacements import GraphConfig
 from twofold.rows.world import Where
 from twofold.settings.registry import worlds

@@ -7,7 +7,7 @@ import resource
 import sys
 import time
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.store.policy_file import load_policy
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.settings.config import _schema, _sections, layers_for, load
 from twofold.settings.schema import edit_distance, resolve_name
 

@@ -11,7 +11,7 @@ import pytest
 from digest import digest
 from harness import Driver, command, newest
 
-from twofold.core.errors import CheckpointError
+from twofold.base.errors import CheckpointError
 from twofold.store.checkpoint import Checkpoints
 from twofold.store.policy_file import unseal
 

@@ -16,7 +16,7 @@ from digest import digest
 from harness import Driver, command, newest
 
 from twofold import api
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.core.trainer import Trainer
 from twofold.settings import config
 from twofold.store import files

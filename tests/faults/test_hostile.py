@@ -19,7 +19,7 @@ import pytest
 from harness import HERE, Driver
 
 import twofold
-from twofold.core.errors import CheckpointError, ConfigError, UserError
+from twofold.base.errors import CheckpointError, ConfigError, UserError
 from twofold.settings.config import read_yaml
 from twofold.store import files
 from twofold.store.policy_file import load_policy, seal, unseal

@@ -12,7 +12,7 @@ import torch
 from safetensors.numpy import load_file
 
 from twofold import api
-from twofold.core.errors import NonFiniteError
+from twofold.base.errors import NonFiniteError
 from twofold.core.trainer import Trainer
 from twofold.settings import config
 from twofold.store.checkpoint import pack

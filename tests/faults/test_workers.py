@@ -16,7 +16,7 @@ import pytest
 from faulty import make
 from harness import HERE, Driver, command, newest
 
-from twofold.core.errors import WorldError
+from twofold.base.errors import WorldError
 from twofold.core.experience import Steps
 from twofold.core.writers import TransitionWriter
 from twofold.rows.workers import WorkerRows

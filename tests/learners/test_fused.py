@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
+from twofold.nets.fused import FusedTD3, supports
 
 from twofold.nets import MLP, Adam, Flat, Twin, copy_of, track
-from twofold.nets.fused import FusedTD3, supports
 
 OBS, ACTION = 5, 2
 

@@ -9,14 +9,14 @@ import pytest
 import torch
 from parts import ACTIONS, OBS, Constant, batch, small_td3, td3_with
 from torch import Tensor, nn
-
-from twofold.core import tree
-from twofold.core.errors import ConfigError
-from twofold.core.seeding import Generators
 from twofold.learners.gradients import Autograd
-from twofold.learners.td3 import TD3, TD3Config
 from twofold.nets.fused import FusedTD3
 from twofold.nets.vector import VectorConfig, VectorNetworks
+
+from twofold.base import tree
+from twofold.base.errors import ConfigError
+from twofold.core.seeding import Generators
+from twofold.learners.td3 import TD3, TD3Config
 from twofold.store.checkpoint import pack, unpack
 
 

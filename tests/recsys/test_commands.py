@@ -4,8 +4,8 @@ import signal
 import pytest
 
 from twofold import api
-from twofold.core.errors import UserError
-from twofold.core.signals import Stopped
+from twofold.base.errors import UserError
+from twofold.base.signals import Stopped
 from twofold.recsys import commands
 from twofold.recsys.recommend import load_recommender
 from twofold.settings.config import load

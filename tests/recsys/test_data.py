@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.recsys.data import Dataset, category_table, dominant_categories, from_matrix, table
 
 ROWS = [

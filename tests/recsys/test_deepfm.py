@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.recsys import deepfm, user_model
 from twofold.recsys.deepfm import DeepFM, fit_deepfm
 from twofold.recsys.synthetic import SyntheticConfig, synthetic

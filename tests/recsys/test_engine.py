@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 import torch
+from twofold.learners.gradients import Autograd
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.core.experience import Steps
 from twofold.core.seeding import Generators
-from twofold.learners.gradients import Autograd
 from twofold.learners.td3 import TD3, TD3Config
 from twofold.recsys.engine import ItemEngine
 from twofold.recsys.item_nets import ItemNetworks

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.recsys.data import Dataset, Ratings
 from twofold.recsys.factorised import FactorisedConfig, _draw_prior, _wishart, fit_factorised
 from twofold.recsys.user_model import UserModelConfig, kind_for

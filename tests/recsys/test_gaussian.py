@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.recsys.data import Dataset, Ratings
 from twofold.recsys.gaussian import GaussianConfig, Kernel, _posterior, _slope, fit_gaussian
 from twofold.recsys.synthetic import SyntheticConfig, synthetic

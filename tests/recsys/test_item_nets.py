@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from twofold.core import tree
-from twofold.core.errors import ConfigError
+from twofold.base import tree
+from twofold.base.errors import ConfigError
 from twofold.core.seeding import Generators
 from twofold.learners.td3 import TD3, TD3Config
 from twofold.recsys.item_nets import ItemNetworks

@@ -4,7 +4,7 @@ import sys
 import numpy as np
 import pytest
 
-from twofold.core.errors import MissingPackage, UserError
+from twofold.base.errors import MissingPackage, UserError
 from twofold.recsys.loaders import load
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.recsys.data import Dataset, Ratings, from_matrix
 from twofold.recsys.ope import effective_size, estimates, snips, softened
 from twofold.recsys.truth import Matrix

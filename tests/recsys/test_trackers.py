@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.recsys.networks import ItemNetConfig
 from twofold.recsys.seen import Seen
 from twofold.recsys.trackers import BODIES, Tracker, dropped

@@ -2,8 +2,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from twofold.core import tree
-from twofold.core.errors import WorldError
+from twofold.base import tree
+from twofold.base.errors import WorldError
 from twofold.recsys.catalogue import Catalogue
 from twofold.recsys.data import from_matrix
 from twofold.recsys.penalties import Penalties, entropy_of_next

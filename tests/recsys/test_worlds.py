@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from twofold.core.errors import ConfigError, UserError
+from twofold.base.errors import ConfigError, UserError
 from twofold.recsys.quit import CategoryCount, CloseByChance, CloseTable
 from twofold.recsys.worlds import UsersConfig, make, model_folder, prepare
 from twofold.settings.config import load

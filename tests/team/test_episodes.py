@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from twofold.core import tree
-from twofold.core.errors import WorldError
+from twofold.base import tree
+from twofold.base.errors import WorldError
 from twofold.core.experience import Steps
 from twofold.team.episodes import EpisodeWriter, longest
 from twofold.team.worlds.matrix import TwoStepConfig, two_step

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from twofold import api
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.team.observers import _nested, observed
 
 

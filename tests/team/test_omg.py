@@ -6,7 +6,7 @@ import pytest
 import torch
 from team_parts import SHAPE, as_arrays, episodes
 
-from twofold.core.errors import CheckpointError, ConfigError
+from twofold.base.errors import CheckpointError, ConfigError
 from twofold.core.seeding import Generators
 from twofold.team.agents import AgentsConfig, TeamNetworks
 from twofold.team.am import AgentModelling, AMConfig

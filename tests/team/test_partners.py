@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from twofold import api
-from twofold.core import tree
-from twofold.core.errors import CheckpointError, ConfigError, UserError
+from twofold.base import tree
+from twofold.base.errors import CheckpointError, ConfigError, UserError
 from twofold.rows.world import check_world
 from twofold.team import commands
 from twofold.team.partners import (

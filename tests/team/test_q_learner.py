@@ -5,8 +5,8 @@ import pytest
 import torch
 from team_parts import SHAPE, as_arrays, episodes
 
-from twofold.core import tree
-from twofold.core.errors import CheckpointError, ConfigError
+from twofold.base import tree
+from twofold.base.errors import CheckpointError, ConfigError
 from twofold.core.schedules import Schedule
 from twofold.core.seeding import Generators
 from twofold.team.agents import AgentsConfig, TeamNetworks

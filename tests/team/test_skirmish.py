@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from twofold.core import tree
-from twofold.core.errors import ConfigError
+from twofold.base import tree
+from twofold.base.errors import ConfigError
 from twofold.rows.world import check_world
 from twofold.team.worlds.battlefield import load_battlefield, map_names
 from twofold.team.worlds.skirmish import Skirmish, SkirmishConfig

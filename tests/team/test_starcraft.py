@@ -6,7 +6,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.team.worlds import starcraft
 from twofold.team.worlds.space import shape_of
 from twofold.team.worlds.starcraft import StarCraftConfig, sc2

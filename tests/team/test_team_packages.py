@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from twofold.core import tree
-from twofold.core.errors import ConfigError, MissingPackage
+from twofold.base import tree
+from twofold.base.errors import ConfigError, MissingPackage
 from twofold.rows.world import check_world, make_world
 from twofold.settings.config import load
 from twofold.team.worlds import packages

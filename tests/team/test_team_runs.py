@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from twofold import api
-from twofold.core.errors import ConfigError, UserError
-from twofold.core.signals import Stopped
+from twofold.base.errors import ConfigError, UserError
+from twofold.base.signals import Stopped
 from twofold.rows.world import make_world
 from twofold.settings.config import layers_for, load, parse_value, resolve
 from twofold.store.policy_file import make_learner

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import gymnasium as gym
 from pydantic import Field
 
+from twofold.base.setting import setting, settings
 from twofold.control.walker import FastWalker
 from twofold.control.worlds import UnitActions
 from twofold.core.protocols import World
-from twofold.core.setting import setting, settings
 from twofold.rows.envs import EnvRows
 from twofold.rows.world import Where, make_rows
 from twofold.settings.registry import worlds

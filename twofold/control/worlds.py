@@ -9,11 +9,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from twofold.base.errors import ConfigError, MissingPackage, WorldError
+from twofold.base.setting import setting, settings
 from twofold.control.wrappers import ActionRepeat, FrameHistory
-from twofold.core.errors import ConfigError, MissingPackage, WorldError
 from twofold.core.experience import rescale
 from twofold.core.protocols import World
-from twofold.core.setting import setting, settings
 from twofold.rows.envs import EnvRows
 from twofold.rows.world import Where, make_rows
 from twofold.settings.registry import worlds

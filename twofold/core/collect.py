@@ -6,8 +6,8 @@ from typing import Any, Generic, NoReturn, Protocol
 
 import numpy as np
 
-from twofold.core import finite, tree
-from twofold.core.errors import WorldError
+from twofold.base import finite, tree
+from twofold.base.errors import WorldError
 from twofold.core.experience import Array, Item, Obs, Steps
 from twofold.core.protocols import Policy, State, World, Writer
 from twofold.core.replay import Ring

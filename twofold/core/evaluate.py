@@ -4,48 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from twofold.core import tree
 from twofold.core.experience import Array
 from twofold.core.protocols import Policy, World
 
 # Two-sided 95 % quantiles of Student's t for 1..30 degrees of freedom.
 _T95 = [
-    12.706,
-    4.303,
-    3.182,
-    2.776,
-    2.571,
-    2.447,
-    2.365,
-    2.306,
-    2.262,
-    2.228,
-    2.201,
-    2.179,
-    2.160,
-    2.145,
-    2.131,
-]
-_T95 += [
-    2.120,
-    2.110,
-    2.101,
-    2.093,
-    2.086,
-    2.080,
-    2.074,
-    2.069,
-    2.064,
-    2.060,
-    2.056,
-    2.052,
-    2.048,
-    2.045,
-    2.042,
+    float(quantile)
+    for quantile in (
+        "12.706 4.303 3.182 2.776 2.571 2.447 2.365 2.306 2.262 2.228 2.201 2.179 2.160 2.145 2.131 "
+        "2.120 2.110 2.101 2.093 2.086 2.080 2.074 2.069 2.064 2.060 2.056 2.052 2.048 2.045 2.042"
+    ).split()
 ]
 
 
@@ -98,14 +69,8 @@ def summary(values: Array) -> dict[str, float]:
     std = float(values.std(ddof=1)) if count > 1 else 0.0
     half = half_interval(std, count)
     worst = float(values.min()) if count else math.nan
-    return {
-        "mean": mean,
-        "std": std,
-        "low": mean - half,
-        "high": mean + half,
-        "min": worst,
-        "episodes": count,
-    }
+    interval = {"low": mean - half, "high": mean + half}
+    return {"mean": mean, "std": std, **interval, "min": worst, "episodes": count}
 
 
 def half_interval(std: float, count: int) -> float:
@@ -117,8 +82,3 @@ def half_interval(std: float, count: int) -> float:
 
 def summaries(found: dict[str, Array]) -> dict[str, dict[str, float]]:
     return {name: summary(values) for name, values in found.items()}
-
-
-def rows_of(obs: Any) -> int:
-    """How many rows an observation has."""
-    return len(tree.leaves(obs)[0])

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold.core.errors import WorldError
+from twofold.base.errors import WorldError
 
 Array = NDArray[Any]  # numpy's own way to say: of any dtype
 Obs = Array | dict[str, Array]  # [N, ...], or several such by name

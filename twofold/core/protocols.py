@@ -123,15 +123,6 @@ class Learner(Protocol[Item]):
     def load_policy_state(self, state: State) -> None: ...
 
 
-@runtime_checkable
-class Prioritised(Protocol):
-    """A learner whose errors may choose what is learned from."""
-
-    def td_error(self) -> Array:
-        """The error of each item of the last batch [B]."""
-        ...
-
-
 class Keeper(Protocol):
     """What keeps a run: its logs, its checkpoints, its best policies."""
 

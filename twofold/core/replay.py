@@ -1,17 +1,17 @@
-"""Replay: a preallocated ring of items, uniform or prioritised sampling, segments for checkpoints."""
+"""Replay: a preallocated ring of items, uniform sampling, segments for checkpoints."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, cast
+from typing import Any, Generic, cast
 
 import numpy as np
 
-from twofold.core import tree
-from twofold.core.errors import ConfigError
+from twofold.base import tree
+from twofold.base.errors import ConfigError
+from twofold.base.setting import setting, settings
 from twofold.core.experience import Array, Item, Transition, Written
-from twofold.core.setting import setting, settings
 
 _SEGMENT_BYTES = 4 << 20
 
@@ -22,11 +22,6 @@ class ReplayConfig:
 
     buffer_size: int = setting("items kept", default=1_000_000, gt=0, aliases=("memory_size",))
     batch_size: int = setting("items of a batch", default=256, gt=0)
-    sampling: Literal["uniform", "prioritised"] = setting(
-        "prioritised: probability ~ max(|TD error|, min_priority)^alpha (LAP)", default="uniform"
-    )
-    alpha: float = setting("exponent of prioritised sampling", default=0.4, ge=0, le=1)
-    min_priority: float = setting("LAP's floor; pair it with learner.huber of this value", default=1.0, gt=0)
     replace: bool = setting("false: the items of a batch are distinct", default=True)
     recent_share: float = setting(
         "share of each batch from the newest `recent_items`", default=0.0, ge=0, le=1
@@ -51,13 +46,8 @@ class ReplayConfig:
             )
         if self.recent_share + self.ending_share > 1:
             raise ConfigError("replay.recent_share and replay.ending_share must be at most 1 together")
-        mixed = self.recent_share > 0 or self.ending_share > 0
-        if mixed and (self.sampling == "prioritised" or not self.replace):
-            raise ConfigError(
-                "replay.recent_share and replay.ending_share go with sampling=uniform and replace=true only"
-            )
-        if self.sampling == "prioritised" and not self.replace:
-            raise ConfigError("replay.sampling=prioritised draws with replacement: set replay.replace=true")
+        if (self.recent_share > 0 or self.ending_share > 0) and not self.replace:
+            raise ConfigError("replay.recent_share and replay.ending_share need replay.replace=true")
 
 
 @dataclass(frozen=True)
@@ -179,43 +169,6 @@ class Ring(Generic[Item]):
         self.added = int(state["added"])
 
 
-class PrioritisedRing(Ring[Item]):
-    """Items are drawn with probability proportional to their priority (LAP: Fujimoto et al., 2020)."""
-
-    def __init__(
-        self, capacity: int, blank: Item, rng: np.random.Generator, *, alpha: float, min_priority: float
-    ) -> None:
-        super().__init__(capacity, blank, rng)
-        self.alpha, self.floor = alpha, min_priority**alpha
-        self._priority = np.zeros(capacity, np.float32)
-        self._highest = self.floor
-
-    def add(self, written: Written[Item]) -> None:
-        before = self.added
-        super().add(written)
-        self._priority[np.arange(before, self.added) % self.capacity] = self._highest
-
-    def _draw(self, size: int) -> Array:
-        total = np.cumsum(self._priority[: len(self)], dtype=np.float64)
-        drawn: Array = np.searchsorted(total, self.rng.random(size) * total[-1], side="right")
-        return drawn.clip(max=len(self) - 1)
-
-    def reprioritise(self, td_error: Array) -> None:
-        """New priorities for the items of the last batch from their TD errors [B]."""
-        new = np.maximum(np.abs(td_error) ** self.alpha, self.floor).astype(np.float32)
-        self._priority[self.sampled] = new
-        self._highest = max(self._highest, float(new.max()))
-
-    def state_dict(self) -> dict[str, Any]:
-        held = self._priority[: len(self)].copy()
-        return super().state_dict() | {"priority": held, "highest": self._highest}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        super().load_state_dict(state)
-        self._priority[: len(state["priority"])] = state["priority"]
-        self._highest = float(state["highest"])
-
-
 class Ends:
     """The last steps before real ends: item numbers of the latest episodes that ended in earnest."""
 
@@ -302,6 +255,4 @@ def make_replay(cfg: ReplayConfig, blank: Item, rng: np.random.Generator) -> Rin
         if not isinstance(blank, Transition):
             raise ConfigError("replay.recent_share and replay.ending_share are for learners of transitions")
         return cast(Ring[Item], MixedRing(cfg.buffer_size, blank, rng, cfg))  # the item is a Transition here
-    if cfg.sampling == "prioritised":
-        return PrioritisedRing(cfg.buffer_size, blank, rng, alpha=cfg.alpha, min_priority=cfg.min_priority)
     return Ring(cfg.buffer_size, blank, rng, replace=cfg.replace)

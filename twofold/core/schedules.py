@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pydantic import model_validator
 
-from twofold.core.errors import ConfigError
-from twofold.core.setting import setting, settings
+from twofold.base.errors import ConfigError
+from twofold.base.setting import setting, settings
 
 
 @settings

@@ -6,15 +6,16 @@ import logging
 import time
 from typing import Generic
 
-from twofold.core import finite, seeding
+from twofold.base import finite
+from twofold.base.errors import ConfigError
+from twofold.base.setting import setting, settings
+from twofold.base.signals import Signals, Stopped
+from twofold.core import seeding
 from twofold.core.collect import Collector
-from twofold.core.errors import ConfigError
 from twofold.core.evaluate import Interrupted, evaluate, summaries
 from twofold.core.experience import Item
-from twofold.core.protocols import Keeper, Learner, Metrics, Policy, Prioritised, Progress, State, World
-from twofold.core.replay import PrioritisedRing, ReplayConfig, make_replay
-from twofold.core.setting import setting, settings
-from twofold.core.signals import Signals, Stopped
+from twofold.core.protocols import Keeper, Learner, Metrics, Policy, Progress, State, World
+from twofold.core.replay import ReplayConfig, make_replay
 
 log = logging.getLogger("twofold")
 
@@ -117,10 +118,6 @@ class Trainer(Generic[Item]):
     ) -> None:
         self.cfg, self.batch_size = cfg, replay.batch_size
         self.learner, self.evaluations, self.keeper = learner, evaluations, keeper
-        if replay.sampling == "prioritised" and not isinstance(learner, Prioritised):
-            raise ConfigError(
-                "replay.sampling=prioritised needs a learner with TD errors: use sampling=uniform"
-            )
         self.rngs = rngs  # the learner's, too
         writer = learner.writer(world.num_envs)
         self.replay = make_replay(replay, writer.blank(), self.rngs["replay"])
@@ -186,8 +183,6 @@ class Trainer(Generic[Item]):
             if bad := self.learner.first_bad():
                 where = f"in update {self.learner.updates} at step {self.steps}"
                 self.keeper.refuse(bad, at=where, evidence={"batch": batch})
-            if isinstance(self.replay, PrioritisedRing) and isinstance(self.learner, Prioritised):
-                self.replay.reprioritise(self.learner.td_error())
             self.owed -= 1
 
     def _due(self, last: int, every: int) -> bool:

@@ -7,8 +7,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from twofold.core import tree
-from twofold.core.errors import WorldError
+from twofold.base import tree
+from twofold.base.errors import WorldError
 from twofold.core.experience import Array, Steps, Transition, Written, blank_like
 
 

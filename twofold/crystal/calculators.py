@@ -10,7 +10,7 @@ from typing import Any
 from ase import Atoms
 from ase.calculators.calculator import Calculator, all_changes
 
-from twofold.core.errors import MissingPackage, UserError
+from twofold.base.errors import MissingPackage, UserError
 from twofold.crystal.eam import FastEAM
 
 NAMES = "emt, lj, lj:sigma=...,epsilon=..., eam:FILE, chgnet"

@@ -14,7 +14,7 @@ from ase import Atoms
 from ase.filters import FrechetCellFilter
 from ase.io import write
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.crystal.calculators import NAMES, Counted, calculator_factory
 from twofold.crystal.compare import METHODS, Outcome, compare, method, plot, summary, table
 from twofold.crystal.spring import largest

@@ -18,7 +18,7 @@ from ase.geometry import find_mic
 from ase.optimize import BFGS, FIRE, FIRE2, LBFGS, BFGSLineSearch, GPMin
 from ase.optimize.precon import PreconLBFGS
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.core.experience import Array
 from twofold.crystal.calculators import Counted
 from twofold.crystal.relaxer import TD3Relaxer

@@ -13,7 +13,7 @@ from ase import Atoms
 from ase.data import atomic_masses, covalent_radii, vdw_radii
 from ase.optimize import BFGS
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.core.experience import Array
 from twofold.crystal.bonds import neighbours
 from twofold.crystal.library import StructureSet, make_sets

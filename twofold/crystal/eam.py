@@ -13,7 +13,7 @@ from matscipy.calculators.eam.io import read_eam
 from matscipy.neighbours import neighbour_list
 from scipy.interpolate import CubicSpline
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.core.experience import Array
 
 

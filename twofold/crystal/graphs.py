@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
+from twofold.base.setting import setting, settings
 from twofold.core.protocols import Policy
-from twofold.core.setting import setting, settings
 from twofold.crystal.exploring import ExploringPolicy, Mode
 from twofold.learners.actor_critic import ActorCritic
 from twofold.learners.config import TD3Config

@@ -12,7 +12,7 @@ from ase import Atoms
 from ase.calculators.calculator import Calculator
 from ase.filters import FrechetCellFilter
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.crystal.calculators import calculator_factory
 from twofold.crystal.relaxer import TD3Relaxer
 from twofold.crystal.structures import Distortion, load

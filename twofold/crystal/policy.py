@@ -10,7 +10,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from twofold.core.errors import CheckpointError
+from twofold.base.errors import CheckpointError
 from twofold.core.experience import Array
 from twofold.crystal.features import NAMES, features
 from twofold.crystal.spring import SCALARS, Scalars, SpringStep

@@ -9,7 +9,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.crystal.policy import export_weights, load_weights
 from twofold.crystal.world import RelaxConfig
 from twofold.settings.config import own_settings

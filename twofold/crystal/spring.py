@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.sparse import eye_array
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.core.experience import Array
 from twofold.crystal.bonds import Bonds, Frame, find_bonds, length_scale
 from twofold.crystal.curvature import DENSE_LIMIT, EIGEN_LIMIT, Curvature

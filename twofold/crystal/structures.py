@@ -16,7 +16,7 @@ from ase.data import atomic_numbers
 from ase.formula import Formula
 from ase.io import read
 
-from twofold.core.errors import ConfigError, UserError
+from twofold.base.errors import ConfigError, UserError
 from twofold.core.experience import Array
 from twofold.crystal.bonds import neighbours
 

@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from ase import Atoms
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.core.experience import Array
 from twofold.crystal.bonds import Frame
 from twofold.crystal.calculators import Counted

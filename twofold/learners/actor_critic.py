@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 from torch import nn
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.core.protocols import Policy, State
 from twofold.learners.config import TD3Config
 from twofold.learners.engine import Autograd, Engine

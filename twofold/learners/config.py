@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
+from twofold.base.setting import setting, settings
 from twofold.core.schedules import Schedule
-from twofold.core.setting import setting, settings
 
 EngineName = Literal["auto", "fused", "autograd"]
 

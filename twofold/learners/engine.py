@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from twofold.core import tree
+from twofold.base import tree
 from twofold.core.experience import Transition
 from twofold.learners.config import TD3Config
 from twofold.learners.nets import Nets
@@ -51,10 +51,6 @@ class Engine(Protocol[Seen]):
         """Those of the returned loss, -mean Q_1(s, pi(s)), at the actor's own fresh action."""
         ...
 
-    def errors(self) -> Tensor:
-        """TD errors [2, B] of the last batch."""
-        ...
-
 
 def as_tensors(items: Transition) -> Batch[Tensors]:
     """The batch as tensors on the same memory."""
@@ -71,7 +67,6 @@ class Autograd:
     def __init__(self, nets: Nets, cfg: TD3Config) -> None:
         self.nets, self.twin, self.huber = nets, cfg.twin, cfg.huber
         self.values = torch.zeros(2, 0)
-        self._target = torch.zeros(0)
 
     def tensors(self, items: Transition) -> Batch[Tensors]:
         return as_tensors(items)
@@ -95,7 +90,7 @@ class Autograd:
             error = functional.huber_loss(values, goal, reduction="none", delta=self.huber)
         loss = error.mean(dim=1).sum()
         loss.backward()  # type: ignore[no-untyped-call]
-        self.values, self._target = values.detach(), target
+        self.values = values.detach()
         return loss.detach()
 
     def actor_gradients(self, batch: Batch[Tensors]) -> Tensor:
@@ -106,9 +101,6 @@ class Autograd:
         loss.backward()  # type: ignore[no-untyped-call]
         nets.critic.module.requires_grad_(True)
         return loss.detach()
-
-    def errors(self) -> Tensor:
-        return self.values - self._target
 
 
 @runtime_checkable

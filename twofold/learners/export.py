@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from twofold.core.errors import MissingPackage, UserError
+from twofold.base.errors import MissingPackage, UserError
 from twofold.core.experience import Array
 from twofold.learners.td3 import TD3
 from twofold.store import files

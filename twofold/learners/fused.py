@@ -7,7 +7,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.core.experience import Array, Transition
 from twofold.learners.config import TD3Config
 from twofold.learners.engine import Batch
@@ -136,9 +136,6 @@ class FusedTD3:
         self._obs.copy_(obs)
         self._actor_stack.forward(actor, self._action)
         self._action.tanh_()
-
-    def errors(self) -> Tensor:
-        return self._errors
 
 
 def _leaves(items: Transition) -> tuple[Array, ...]:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.core.protocols import State
 from twofold.nets.flat import Flat
 from twofold.nets.target import copy_of, track

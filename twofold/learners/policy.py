@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from twofold.core import tree
+from twofold.base import tree
 from twofold.core.experience import Array, Obs
 from twofold.core.protocols import State
 from twofold.learners.config import TD3Config

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from twofold.core import tree
-from twofold.core.errors import ConfigError
-from twofold.core.experience import Array, Transition
+from twofold.base import tree
+from twofold.base.errors import ConfigError
+from twofold.core.experience import Transition
 from twofold.core.protocols import Metrics, Policy, State
 from twofold.core.seeding import Generators
 from twofold.core.writers import TransitionWriter
@@ -106,11 +106,6 @@ class TD3:
         return TransitionWriter(
             rows, self.observation_space, self.action_space, n_step=cfg.n_step, gamma=cfg.gamma
         )
-
-    def td_error(self) -> Array:
-        """Largest error of the two critics for each item of the last batch, for prioritised replay."""
-        found: Array = self.engine.errors().abs().amax(dim=0).numpy()
-        return found
 
     def metrics(self) -> Metrics:
         if self._metrics is not None:

@@ -9,8 +9,8 @@ import gymnasium as gym
 import torch
 from pydantic import Field
 
-from twofold.core.errors import ConfigError
-from twofold.core.setting import setting, settings
+from twofold.base.errors import ConfigError
+from twofold.base.setting import setting, settings
 from twofold.learners.actor_critic import ActorCritic
 from twofold.nets.mlp import MLP
 from twofold.nets.twin import Twin

@@ -52,10 +52,6 @@ class Flat:
         self.grads.mul_(torch.clamp(max_norm / (norm + 1e-6), max=1.0))
         return norm
 
-    def finite(self) -> bool:
-        """Whether no value and no gradient is infinite or NaN (a sum keeps every one of them)."""
-        return bool(torch.isfinite(self.values.sum() + self.grads.sum()))
-
 
 class AdamState(TypedDict):
     """What `Adam` needs to go on exactly: two tensors for safetensors, a count for JSON."""

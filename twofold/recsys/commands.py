@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.settings.config import layers_for, own_settings, resolve
 from twofold.settings.presets import parse_value
 

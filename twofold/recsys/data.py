@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 
 Array = NDArray[Any]
 

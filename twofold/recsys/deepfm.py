@@ -87,7 +87,7 @@ def fit_deepfm(data: Dataset, cfg: DeepFMConfig, rng: np.random.Generator) -> Us
 
 
 def raise_too_large(data: Dataset) -> None:
-    from twofold.core.errors import UserError
+    from twofold.base.errors import UserError
 
     raise UserError(
         f"{data.users} users x {data.items} items are too many for full tables: set model.deepfm.dnn=[] "

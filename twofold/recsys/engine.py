@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.core.experience import Transition, named
 from twofold.learners.config import TD3Config
 from twofold.learners.engine import Autograd, Batch, Tensors
@@ -147,10 +147,6 @@ class ItemEngine:
         d_unit = torch.bmm(d_scores.unsqueeze(1), vectors).squeeze(1)
         along = (unit * d_unit).sum(dim=1, keepdim=True)
         return loss, torch.addcmul(d_unit, unit, along, value=-1).div_(length)
-
-    def errors(self) -> Tensor:
-        """TD errors [2, B] of the last batch."""
-        return self._errors
 
     # ---- parts ----
 

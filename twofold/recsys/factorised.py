@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.recsys.data import Array, Dataset, Ratings
 from twofold.recsys.truth import Matrix, moments
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twofold.core.errors import ConfigError, UserError
+from twofold.base.errors import ConfigError, UserError
 from twofold.recsys.data import Array, Dataset, Features, Ratings
 
 

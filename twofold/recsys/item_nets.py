@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.core.protocols import Policy, State
 from twofold.learners.actor_critic import ActorCritic
 from twofold.learners.config import TD3Config

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from twofold.core.errors import MissingPackage, UserError
+from twofold.base.errors import MissingPackage, UserError
 from twofold.recsys.data import Array, BadRows, Dataset, Features, Ratings, category_table, from_matrix, table
 from twofold.recsys.truth import Matrix
 

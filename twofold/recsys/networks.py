@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.settings.registry import networks
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.recsys.data import Array, Dataset
 
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.learners.nets import Nets
 from twofold.learners.td3 import TD3
 from twofold.recsys.belief import Belief

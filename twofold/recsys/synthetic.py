@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.recsys.data import Dataset, Features, Ratings, category_table
 from twofold.recsys.truth import Factors, Matrix
 from twofold.recsys.user_model import DENSE_CELLS

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.recsys.catalogue import Catalogue
 from twofold.recsys.data import Array
 from twofold.recsys.items import largest

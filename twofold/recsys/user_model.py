@@ -10,7 +10,7 @@ import numpy as np
 from safetensors.numpy import load as decode
 from safetensors.numpy import save as encode
 
-from twofold.core.errors import CheckpointError, ConfigError
+from twofold.base.errors import CheckpointError, ConfigError
 from twofold.recsys.data import Array, Dataset
 from twofold.recsys.factorised import FactorisedConfig, fit_factorised, tables
 from twofold.recsys.gaussian import GaussianConfig, fit_gaussian

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from twofold.core.errors import WorldError
+from twofold.base.errors import WorldError
 from twofold.recsys.belief import Belief
 from twofold.recsys.catalogue import Catalogue, ItemSpace
 from twofold.recsys.data import Array

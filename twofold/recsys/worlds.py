@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from twofold.core.errors import ConfigError, UserError
+from twofold.base.errors import ConfigError, UserError
 from twofold.recsys import catalogue as catalogues
 from twofold.recsys import user_model as user_models
 from twofold.recsys.catalogue import Catalogue

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from twofold.core import tree
+from twofold.base import tree
 from twofold.core.experience import blank_like
 from twofold.core.protocols import World
 

@@ -18,8 +18,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from safetensors.numpy import load as decode
 from safetensors.numpy import save as encode
 
-from twofold.core import tree
-from twofold.core.errors import WorldError
+from twofold.base import tree
+from twofold.base.errors import WorldError
 from twofold.core.experience import Array, Obs, blank_like
 from twofold.core.protocols import State
 from twofold.rows.envs import EnvRows, EpisodeLog, MakeEnv, rows_spaces

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from twofold.core.errors import WorldError
+from twofold.base.errors import WorldError
 from twofold.core.experience import Array
 from twofold.core.protocols import World
 from twofold.core.trainer import TrainerConfig

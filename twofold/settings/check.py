@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeVar, cast, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 
-from twofold.core.errors import ConfigError
-from twofold.core.setting import problem
+from twofold.base.errors import ConfigError
+from twofold.base.setting import problem
 from twofold.settings.schema import Schema, nearest
 
 Instance = TypeVar("Instance")

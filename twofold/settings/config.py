@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
+from twofold.base.setting import setting, settings
 from twofold.core.replay import ReplayConfig
-from twofold.core.setting import setting, settings
 from twofold.core.trainer import TrainerConfig
 from twofold.settings.check import checked, flat
 from twofold.settings.presets import DEFAULT, Kind, find_config, flatten, read_yaml

@@ -9,7 +9,7 @@ from functools import lru_cache
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from twofold.core.errors import MissingPackage
+from twofold.base.errors import MissingPackage
 
 GROUP = "twofold.domains"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.settings.config import Config, RunSettings, sections
 from twofold.settings.schema import REQUIRED, Setting, nearest, schema_of, type_name
 

@@ -7,7 +7,7 @@ import importlib.util
 import sys
 from pathlib import Path
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 
 
 def import_user_code(names: tuple[str, ...]) -> None:

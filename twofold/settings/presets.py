@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import yaml
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.settings.domains import domains
 from twofold.settings.schema import nearest
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from twofold.core.errors import ConfigError, MissingPackage
+from twofold.base.errors import ConfigError, MissingPackage
 from twofold.settings.domains import domains
 from twofold.settings.schema import nearest
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 
 REQUIRED = dataclasses.MISSING
 

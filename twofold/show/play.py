@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.core.protocols import Policy
 from twofold.settings.config import Config
 from twofold.settings.registry import worlds

@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as decode
 from safetensors.numpy import save as encode
 
-from twofold.core.errors import CheckpointError
+from twofold.base.errors import CheckpointError
 from twofold.core.replay import Ring
 from twofold.store import files
 

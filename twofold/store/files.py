@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from twofold.core.errors import CheckpointError
+from twofold.base.errors import CheckpointError
 
 MAX_JSON_BYTES = 4_000_000  # a hostile file of this size still parses within 100 MB
 _CHUNK = 1 << 20

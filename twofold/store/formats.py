@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twofold.core.errors import CheckpointError
+from twofold.base.errors import CheckpointError
 
 _GONE = (
     "learner.drop_quantiles",

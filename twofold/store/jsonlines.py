@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from twofold.core.errors import CheckpointError, UserError
+from twofold.base.errors import CheckpointError, UserError
 from twofold.store import files
 
 log = logging.getLogger("twofold")

@@ -14,11 +14,12 @@ from typing import Any, NoReturn
 import numpy as np
 from safetensors.numpy import save as encode
 
-from twofold.core import seeding, tree
-from twofold.core.errors import CheckpointError, NonFiniteError, UserError
+from twofold.base import tree
+from twofold.base.errors import CheckpointError, NonFiniteError, UserError
+from twofold.base.signals import Stopped
+from twofold.core import seeding
 from twofold.core.evaluate import Interrupted, evaluate, summaries
 from twofold.core.protocols import Learner, Metrics, State, Summary
-from twofold.core.signals import Stopped
 from twofold.core.trainer import Trainer
 from twofold.store import files
 from twofold.store.checkpoint import load_replay, pack, unpack

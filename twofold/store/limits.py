@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from twofold.core.errors import CheckpointError
+from twofold.base.errors import CheckpointError
 
 
 @contextmanager

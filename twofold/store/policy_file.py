@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as decode
 from safetensors.numpy import save as encode
 
-from twofold.core.errors import CheckpointError
+from twofold.base.errors import CheckpointError
 from twofold.core.experience import Array, Obs, rescale
 from twofold.core.protocols import Bounded, Learner, Policy, World
 from twofold.core.seeding import Generators, generator
@@ -147,9 +147,7 @@ class LoadedPolicy:
 
     def act(self, obs: Obs) -> Array:
         """The action for one observation, in the world's own units."""
-        from twofold.core import tree
-
-        action = self.policy.act(tree.map(lambda leaf: np.asarray(leaf, np.float32)[None], obs))[0]
+        action: Array = self.policy.act(spaces.batch_of_one(self.observation_space, obs))[0]
         return action if self.action_bounds is None else rescale(action, *self.action_bounds)
 
 

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from twofold.core.errors import CheckpointError, UserError
+from twofold.base.errors import CheckpointError, UserError
 from twofold.core.protocols import Summary
 from twofold.settings.config import Resolved, from_values, plain
 from twofold.settings.domains import domains

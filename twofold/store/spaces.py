@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from twofold.core.errors import CheckpointError, UserError
+from twofold.base.errors import CheckpointError, UserError
 from twofold.core.experience import Array, Obs
 
 _MAX_ELEMENTS = 1_000_000

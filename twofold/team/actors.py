@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.learners.actor_critic import ActorCritic
 from twofold.nets import MLP, Twin
 from twofold.settings.registry import networks

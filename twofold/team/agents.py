@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.core.experience import Array, Obs
 from twofold.core.schedules import Schedule
 from twofold.nets.recurrent import Recurrent

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.core.experience import Obs
 from twofold.core.schedules import Schedule
 from twofold.core.seeding import Generators

@@ -7,7 +7,7 @@ import csv
 from pathlib import Path
 from typing import Any
 
-from twofold.core.errors import ConfigError, UserError
+from twofold.base.errors import ConfigError, UserError
 from twofold.settings.config import layers_for, resolve
 from twofold.settings.presets import parse_value
 from twofold.team.seating import PartnerSet, parse_team, read_partners

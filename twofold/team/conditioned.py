@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.core.experience import Array, Obs
 from twofold.nets import Flat, copy_of, track
 from twofold.nets.recurrent import Recurrent, Unroll

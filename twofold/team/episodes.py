@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from twofold.core import tree
-from twofold.core.errors import WorldError
+from twofold.base import tree
+from twofold.base.errors import WorldError
 from twofold.core.experience import Array, Obs, Steps, Written, blank_like, named
 from twofold.team.worlds.space import shape_of
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from twofold.core.errors import CheckpointError, ConfigError
+from twofold.base.errors import CheckpointError, ConfigError
 from twofold.core.schedules import Schedule
 from twofold.core.seeding import Generators
 from twofold.nets import Flat, copy_of, track

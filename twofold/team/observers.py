@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 
 
 def observed(observer: str, config: dict[str, Any], work: Callable[[], Any]) -> Any:

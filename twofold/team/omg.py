@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twofold.core.errors import CheckpointError, ConfigError
+from twofold.base.errors import CheckpointError, ConfigError
 from twofold.core.experience import Obs
 from twofold.core.schedules import Schedule
 from twofold.core.seeding import Generators

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from twofold.assemble import Parts, assemble, torch_as
-from twofold.core.errors import ConfigError, UserError
+from twofold.base.errors import ConfigError, UserError
 from twofold.core.evaluate import half_interval
 from twofold.settings.config import flatten, layers_for, resolve
 from twofold.show.console import Quiet

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from twofold.core.errors import ConfigError, UserError
+from twofold.base.errors import ConfigError, UserError
 from twofold.settings.presets import find_config, read_yaml
 
 log = logging.getLogger("twofold")

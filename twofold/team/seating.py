@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from twofold.core.errors import CheckpointError, ConfigError
+from twofold.base.errors import CheckpointError, ConfigError
 from twofold.core.experience import Array, Obs
 from twofold.store import files
 from twofold.store.policy_file import LoadedPolicy, load_policy

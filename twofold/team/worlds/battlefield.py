@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 
 Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 MAPS = Path(__file__).parent / "maps"

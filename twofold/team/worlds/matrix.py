@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.settings.registry import worlds
 from twofold.team.worlds.space import METADATA, TeamShape, dress, reset_mask
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import gymnasium as gym
 import numpy as np
 
-from twofold.core.errors import ConfigError, MissingPackage
+from twofold.base.errors import ConfigError, MissingPackage
 from twofold.settings.registry import worlds
 from twofold.team.worlds.single import Other, ParallelGame, TeamEnv, TupleGame, rows_of
 

@@ -9,8 +9,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from twofold.core import tree
-from twofold.core.errors import ConfigError
+from twofold.base import tree
+from twofold.base.errors import ConfigError
 from twofold.settings.config import settings_from
 from twofold.settings.registry import worlds
 from twofold.team.seating import Group, PartnerSet, Seating, parse_team, read_partners

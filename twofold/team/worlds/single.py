@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from twofold.core.errors import ConfigError, WorldError
+from twofold.base.errors import ConfigError, WorldError
 from twofold.rows.envs import EnvRows
 from twofold.team.worlds.space import TeamShape, team_space
 

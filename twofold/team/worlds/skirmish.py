@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from twofold.core.errors import ConfigError, WorldError
+from twofold.base.errors import ConfigError, WorldError
 from twofold.settings.registry import worlds
 from twofold.team.worlds.battle import SIGHT, Battle
 from twofold.team.worlds.battlefield import load_battlefield

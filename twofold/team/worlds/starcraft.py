@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.settings.registry import worlds
 from twofold.team.worlds.battlefield import map_names
 from twofold.team.worlds.single import TeamEnv, rows_of

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast, dataclass_transform
 from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 
 Value = TypeVar("Value")
 Class = TypeVar("Class", bound=type)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from twofold.core import tree
+from twofold.base import tree
 
 
 def first_bad(**trees: Any) -> str | None:
