@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 
 from twofold import api
+from twofold.assemble import assemble
+from twofold.base import finite
 from twofold.base.errors import UserError
 from twofold.control.worlds import GymConfig, make_env
 from twofold.core.trainer import Trainer
@@ -52,7 +54,7 @@ def halfcheetah(folder: Path, capacity: int) -> Trainer:
     resolved = config.load(
         "td3", "halfcheetah", replay={"buffer_size": capacity}, trainer={"tensorboard": False}
     )
-    return api.build(Run.create(folder, resolved, "benchmark"))
+    return assemble(Run.create(folder, resolved, "benchmark")).trainer
 
 
 def cost_of_checks(folder: Path, rounds: int = 600) -> dict[str, float]:

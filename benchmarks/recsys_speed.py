@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from twofold import api
+from twofold.assemble import assemble
 from twofold.core.experience import Steps
 from twofold.core.replay import make_replay
 from twofold.core.seeding import Generators
@@ -150,7 +151,7 @@ def training(folder: Path, steps: int) -> dict[str, Times]:
     settings = {"trainer.eval_rows": 290, "trainer.eval_episodes": 290, "trainer.tensorboard": False} | size
     run = Run.create(folder / "run", load("td3_rec_reference", "synthetic_users", **settings), "speed")
     run.lock()
-    trainer = api.build(run)
+    trainer = assemble(run).trainer
     trainer.collector.start()
 
     def go(until: int) -> None:

@@ -15,7 +15,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import torch
 
-from twofold import api
+from twofold.assemble import assemble
 from twofold.rows.world import make_world
 from twofold.settings.config import load
 from twofold.store.run import Run
@@ -55,7 +55,7 @@ def training_speed(env_config: str, rows: int, steps: int, **env_args: Any) -> d
     with tempfile.TemporaryDirectory() as folder:
         run = Run.create(Path(folder) / "run", resolved, "speed")
         run.lock()
-        trainer = api.build(run)
+        trainer = assemble(run).trainer
         trainer.collector.start()
         while trainer.learner.updates < 3:
             trainer._collect()

@@ -191,7 +191,7 @@ class Networks:
 
 def fused_update() -> Callable[[], None]:
     """One whole update: noise, targets, gradients, Adam, and every second time actor and targets."""
-    from twofold.nets.fused import FusedTD3
+    from twofold.learners.fused import FusedTD3
 
     n, updates = Networks(), 0
     engine = FusedTD3(n.actor, n.critic, n.target_actor, n.target_critic, BATCH)

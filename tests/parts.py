@@ -10,13 +10,16 @@ import pytest
 import torch
 from gymnasium.spaces import Box
 from torch import Tensor, nn
-from twofold.nets.vector import VectorConfig, VectorNetworks
 
+from twofold.base import tree
 from twofold.base.signals import Stopped
-from twofold.core.experience import Transition
+from twofold.core.experience import Transition, Written
 from twofold.core.seeding import Generators
 from twofold.core.trainer import Trainer
-from twofold.learners.td3 import TD3, TD3Config
+from twofold.learners.actor_critic import ActorCritic
+from twofold.learners.config import TD3Config
+from twofold.learners.td3 import TD3
+from twofold.learners.vector import VectorConfig, VectorNetworks
 from twofold.store.policy_file import make_learner
 
 OBS = Box(-np.inf, np.inf, (3,), np.float32)
@@ -49,11 +52,11 @@ class Constant(nn.Module):
         return self.values[:, None].expand(-1, len(obs))
 
 
-class Networks:
+class Networks(ActorCritic):
     """Networks given ready-made."""
 
     def __init__(self, actor: nn.Module, critic: nn.Module) -> None:
-        self._actor, self._critic = actor, critic
+        self._actor, self._critic, self.action_space = actor, critic, ACTIONS
 
     def actor(self) -> nn.Module:
         return self._actor
@@ -89,6 +92,14 @@ def batch(size: int = 4, seed: int = 0, **fixed: Any) -> Transition:
     return Transition(**{name: np.array(value, np.float32) for name, value in fields.items()})
 
 
+def written(items: Any, row: int = 0, last: bool = False) -> Written[Any]:
+    """Items of one row; with `last`, the last of them ends its episode."""
+    count = len(tree.leaves(items)[0])
+    ends = np.zeros(count, bool)
+    ends[-1:] = last
+    return Written(items, np.full(count, row), ends)
+
+
 class Counter(gym.Env[Any, Any]):
     """Counts its steps; the observation is (seed, step, last action); ends or is cut after `length` steps."""
 
@@ -115,7 +126,7 @@ class Counter(gym.Env[Any, Any]):
         return self._obs(float(action[0])), 1.0, over and self.terminates, over and not self.terminates, info
 
 
-def stop_at(trainer: Trainer, step: int) -> None:
+def stop_at(trainer: Trainer[Any], step: int) -> None:
     """Train until a signal comes in the middle of an episode at `step`."""
     collect = trainer._collect
 
@@ -139,4 +150,5 @@ __all__ = [
     "make_learner",
     "small_td3",
     "td3_with",
+    "written",
 ]

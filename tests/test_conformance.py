@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from twofold import api
+from twofold.assemble import assemble
 from twofold.rows.world import make_world
 from twofold.settings.config import CONF, config_names, load
 from twofold.store.checkpoint import pack, unpack
@@ -38,7 +38,7 @@ def test_control_presets_train_save_and_load_exactly(name: str, tmp_path: Path) 
     resolved = load(
         name, env, trainer=SMALL | {"tensorboard": False}, replay={"batch_size": 16, "buffer_size": 500}
     )
-    trainer = api.build(Run.create(tmp_path / "r", resolved, "test"))
+    trainer = assemble(Run.create(tmp_path / "r", resolved, "test")).trainer
     trainer.train()
     assert trainer.learner.updates > 0 and trainer.learner.first_bad() is None
     world = make_world(resolved.config, purpose="eval", rows=1)

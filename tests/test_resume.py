@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from parts import stop_at
 
-from twofold import api
+from twofold.assemble import assemble
 from twofold.core.trainer import Trainer
 from twofold.settings.config import load
 from twofold.store.checkpoint import pack
@@ -36,7 +36,7 @@ def built(folder: Path, env: str, settings: dict[str, Any], rows: int) -> Traine
         trainer={**own, "tensorboard": False},
         **settings,
     )
-    return api.build(Run.create(folder, resolved, "test"))
+    return assemble(Run.create(folder, resolved, "test")).trainer
 
 
 def digest(trainer: Trainer) -> dict[str, str]:

@@ -9,7 +9,7 @@ import pytest
 from digest import digest
 from parts import stop_at
 
-from twofold import api
+from twofold.assemble import assemble
 from twofold.core.trainer import Trainer
 from twofold.settings.config import load
 from twofold.store.run import Run
@@ -75,7 +75,7 @@ RUNS: dict[str, tuple[str, str, dict[str, Any], tuple[int, int]]] = {
 def built(folder: Path, name: str) -> Trainer:
     alg, env, settings, _ = RUNS[name]
     settings = {**settings, "trainer": SMALL | settings["trainer"]}
-    return api.build(Run.create(folder, load(alg, env, **settings), "test"))
+    return assemble(Run.create(folder, load(alg, env, **settings), "test")).trainer
 
 
 def close(trainer: Trainer) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from twofold.assemble import Trained, new_folder, run_to_end
 from twofold.check import check_learner, check_networks
-from twofold.core.protocols import Progress
+from twofold.core.progress import Progress
 from twofold.rows.check import check_world
 from twofold.rows.world import make_world
 from twofold.settings.config import layers_for, resolve

@@ -15,12 +15,12 @@ import torch
 
 from twofold.base.errors import UserError
 from twofold.core.evaluate import evaluate, summaries
-from twofold.core.protocols import Learner, Progress, Summary, World
+from twofold.core.progress import Progress, Quiet
+from twofold.core.protocols import Learner, Summary, World
 from twofold.core.seeding import TEST, Generators, generator
 from twofold.core.trainer import Trainer
 from twofold.rows.world import evaluation_names, make_world
 from twofold.settings.config import Config, Resolved
-from twofold.show.console import Quiet
 from twofold.show.plot import draw_curves
 from twofold.store.keeper import RunKeeper
 from twofold.store.policy_file import LoadedPolicy, load_policy, make_learner

@@ -230,7 +230,8 @@ def _command(argv: list[str]) -> str:
 
 
 def _progress() -> Any:
-    from twofold.show.console import Bar, Quiet
+    from twofold.core.progress import Quiet
+    from twofold.show.console import Bar
 
     return Bar() if sys.stderr.isatty() else Quiet()
 

@@ -10,10 +10,11 @@ import numpy as np
 from twofold import api
 from twofold.assemble import untrained, world_of
 from twofold.core.evaluate import evaluate, summary
+from twofold.core.progress import Quiet
 from twofold.core.protocols import Policy
 from twofold.core.seeding import final_seeds, generator
 from twofold.settings.config import Config
-from twofold.show.console import Bar, Quiet
+from twofold.show.console import Bar
 from twofold.show.play import play, side_by_side, viewed_world, write_video
 from twofold.store.policy_file import load_policy
 

@@ -10,7 +10,7 @@ from parts import Counter
 
 from twofold.base.errors import ConfigError, WorldError
 from twofold.control.worlds import GymConfig, UnitActions, gym_world, make_env
-from twofold.rows.world import check_world
+from twofold.rows.check import check_world
 
 
 def test_actions_are_scaled_per_dimension_and_may_be_asymmetric() -> None:

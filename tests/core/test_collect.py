@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ from parts import ACTIONS, OBS, Counter, batch
 
 from twofold.base.errors import NonFiniteError
 from twofold.core.collect import Collector
+from twofold.core.experience import Transition
 from twofold.core.replay import Ring
 from twofold.core.seeding import TEST, VALIDATION, episode_seed
 from twofold.core.writers import TransitionWriter
@@ -37,7 +37,11 @@ class Scripted:
         """Nothing to restore."""
 
 
-def collector(tmp_path: Path, env: Any = Counter, rows: int = 1, warmup: int = 0, seed: int = 0) -> Collector:
+def refuse(name: str, *, at: str, evidence: dict[str, Any]) -> NoReturn:
+    raise NonFiniteError(f"{name} is not finite {at} among {sorted(evidence)}")
+
+
+def collector(env: Any = Counter, rows: int = 1, warmup: int = 0, seed: int = 0) -> Collector[Transition]:
     writer = TransitionWriter(rows, OBS, ACTIONS, n_step=1, gamma=0.99)
     replay = Ring(100, batch(0), np.random.default_rng(0))
     made = Collector(
@@ -47,21 +51,21 @@ def collector(tmp_path: Path, env: Any = Counter, rows: int = 1, warmup: int = 0
         replay,
         seed=seed,
         warmup=warmup,
-        folder=tmp_path,  # type: ignore[arg-type]
+        refuse=refuse,
     )
     made.start()
     return made
 
 
-def test_warm_up_counts_world_steps_and_then_the_policy_acts(tmp_path: Path) -> None:
-    made = collector(tmp_path, rows=2, warmup=6)
+def test_warm_up_counts_world_steps_and_then_the_policy_acts() -> None:
+    made = collector(rows=2, warmup=6)
     for _ in range(5):
         made.step()
     assert made.replay.take(np.arange(10)).action[:, 0].tolist() == [1] * 6 + [0] * 4
 
 
-def test_a_time_limit_is_stored_as_not_terminated_with_the_true_next_observation(tmp_path: Path) -> None:
-    made = collector(tmp_path, lambda: Counter(3, terminates=False))
+def test_a_time_limit_is_stored_as_not_terminated_with_the_true_next_observation() -> None:
+    made = collector(lambda: Counter(3, terminates=False))
     for _ in range(4):
         made.step()
     items = made.replay.take(np.arange(4))
@@ -70,18 +74,18 @@ def test_a_time_limit_is_stored_as_not_terminated_with_the_true_next_observation
     assert items.obs[:, 1].tolist() == [0, 1, 2, 0]
 
 
-def test_a_real_end_is_stored_as_terminated_whatever_its_reward(tmp_path: Path) -> None:
-    made = collector(tmp_path, lambda: Counter(2, terminates=True))
+def test_a_real_end_is_stored_as_terminated_whatever_its_reward() -> None:
+    made = collector(lambda: Counter(2, terminates=True))
     for _ in range(2):
         made.step()
     assert made.replay.take(np.arange(2)).terminated.tolist() == [0, 1]
 
 
-def test_every_episode_gets_a_seed_of_its_own_that_meets_no_evaluation_seed(tmp_path: Path) -> None:
+def test_every_episode_gets_a_seed_of_its_own_that_meets_no_evaluation_seed() -> None:
     seeds = {episode_seed(run, row, n) for run in range(3) for row in range(4) for n in range(50)}
     assert len(seeds) == 600
     assert min(seeds) > TEST + 1_000_000 > VALIDATION
-    made = collector(tmp_path, lambda: Counter(1))
+    made = collector(lambda: Counter(1))
     starts = set()
     for _ in range(5):
         starts.add(float(made.obs[0, 0]))
@@ -89,8 +93,8 @@ def test_every_episode_gets_a_seed_of_its_own_that_meets_no_evaluation_seed(tmp_
     assert len(starts) == 5
 
 
-def test_finished_episodes_report_return_length_and_the_worlds_metrics(tmp_path: Path) -> None:
-    made = collector(tmp_path, lambda: Counter(4), rows=2)
+def test_finished_episodes_report_return_length_and_the_worlds_metrics() -> None:
+    made = collector(lambda: Counter(4), rows=2)
     for _ in range(4):
         made.step()
     assert made.drain() == {"collect/return": 4.0, "collect/length": 4.0, "collect/won": 1.0}
@@ -98,9 +102,7 @@ def test_finished_episodes_report_return_length_and_the_worlds_metrics(tmp_path:
 
 
 @pytest.mark.parametrize("where", ["obs", "reward"])
-def test_a_nan_from_the_world_stops_with_the_tensor_named_and_the_arrays_kept(
-    tmp_path: Path, where: str
-) -> None:
+def test_a_nan_from_the_world_stops_with_the_tensor_named_and_the_arrays_handed_over(where: str) -> None:
     class Broken(Counter):
         def step(self, action: Any) -> Any:
             obs, reward, terminated, truncated, info = super().step(action)
@@ -111,9 +113,11 @@ def test_a_nan_from_the_world_stops_with_the_tensor_named_and_the_arrays_kept(
                 else (obs, reward + bad, terminated, truncated, info)
             )
 
-    made = collector(tmp_path, Broken)
+    made = collector(Broken)
     made.step()
-    with pytest.raises(NonFiniteError, match=rf"^{where} is not finite .* at step 1"):
+    with pytest.raises(
+        NonFiniteError,
+        match=rf"^{where} is not finite at step 1 among .*'{'next_obs' if where == 'obs' else where}'",
+    ):
         made.step()
     assert made.replay.added == 1
-    assert (tmp_path / "bad_batch.safetensors").exists()

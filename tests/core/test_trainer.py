@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from twofold import api
+from twofold.assemble import assemble
 from twofold.base.errors import UserError
 from twofold.core.trainer import Trainer
 from twofold.settings.config import load
@@ -19,7 +20,7 @@ SMALL = {
 }
 
 
-def trainer(folder: Path, **settings: Any) -> Trainer:
+def trainer(folder: Path, **settings: Any) -> Trainer[Any]:
     own = {
         "steps": 300,
         "warmup": 50,
@@ -29,7 +30,15 @@ def trainer(folder: Path, **settings: Any) -> Trainer:
         "tensorboard": False,
     }
     own |= settings.pop("trainer", {})
-    return api.build(Run.create(folder, load("td3", "pendulum", trainer=own, **SMALL, **settings), "test"))
+    return assemble(
+        Run.create(folder, load("td3", "pendulum", trainer=own, **SMALL, **settings), "test")
+    ).trainer
+
+
+def finished(made: Trainer[Any]) -> None:
+    """Train, and choose among the finalists."""
+    made.train()
+    made.keeper.choose(made)
 
 
 def records(folder: Path, name: str) -> list[dict[str, Any]]:
@@ -73,7 +82,7 @@ def test_evaluation_does_not_touch_training(tmp_path: Path) -> None:
     seldom = trainer(tmp_path / "b", trainer={"eval_every": 300})
     often.train()
     seldom.train()
-    assert often.learner.actor.values.equal(seldom.learner.actor.values)  # type: ignore[attr-defined]
+    assert often.learner.nets.actor.values.equal(seldom.learner.nets.actor.values)
     ours, theirs = (t.replay.take(np.arange(300)) for t in (often, seldom))
     assert ours.obs.tobytes() == theirs.obs.tobytes()
 
@@ -104,16 +113,16 @@ def test_the_best_policy_is_the_one_with_the_best_validation_score(tmp_path: Pat
 def test_the_final_score_is_on_test_seeds_and_leaves_the_last_weights_in_place(tmp_path: Path) -> None:
     made = trainer(tmp_path / "r", trainer={"test_episodes": 2})
     made.train()
-    before = made.learner.actor.values.clone()  # type: ignore[attr-defined]
-    assert made.test()["eval"]["return"]["episodes"] == 2
-    assert before.equal(made.learner.actor.values)  # type: ignore[attr-defined]
+    before = made.learner.nets.actor.values.clone()
+    assert made.keeper.test(made)["eval"]["return"]["episodes"] == 2
+    assert before.equal(made.learner.nets.actor.values)
 
 
 def test_a_second_validation_on_other_seeds_chooses_among_the_finalists(tmp_path: Path) -> None:
     from twofold.store.policy_file import unseal
 
     settings = {"eval_every": 50, "finalists": 3, "finalist_episodes": 2}
-    trainer(tmp_path / "r", trainer=settings).train()
+    finished(trainer(tmp_path / "r", trainer=settings))
     first = {r["step"]: r["return"]["mean"] for r in records(tmp_path / "r", "evaluations.jsonl")}
     best = sorted(first, key=first.__getitem__)[-3:]
     assert {p.stem for p in (tmp_path / "r").glob("finalist_*")} == {f"finalist_{step}" for step in best}
@@ -127,9 +136,9 @@ def test_a_second_validation_on_other_seeds_chooses_among_the_finalists(tmp_path
 
 def test_a_run_that_goes_on_chooses_among_all_its_finalists(tmp_path: Path) -> None:
     settings = {"eval_every": 50, "finalists": 3, "finalist_episodes": 1}
-    trainer(tmp_path / "whole", trainer=settings).train()
-    trainer(tmp_path / "parts", trainer=settings | {"steps": 200}).train()
-    trainer(tmp_path / "parts", trainer=settings).train()
+    finished(trainer(tmp_path / "whole", trainer=settings))
+    finished(trainer(tmp_path / "parts", trainer=settings | {"steps": 200}))
+    finished(trainer(tmp_path / "parts", trainer=settings))
     whole, parts = ((tmp_path / n / "finalists.json").read_bytes() for n in ("whole", "parts"))
     assert whole == parts
 
@@ -139,19 +148,8 @@ def test_both_engines_give_the_same_training_run(tmp_path: Path) -> None:
     for engine in ("fused", "autograd"):
         made[engine] = trainer(tmp_path / engine, learner={"engine": engine})
         made[engine].train()
-    ours, theirs = (t.learner.critic.values for t in made.values())  # type: ignore[attr-defined]
+    ours, theirs = (t.learner.nets.critic.values for t in made.values())
     assert float((ours - theirs).norm() / theirs.norm()) < 1e-4
-
-
-def test_prioritised_replay_and_n_step_train(tmp_path: Path) -> None:
-    learner = {"n_step": 3, "huber": 1.0}
-    settings = {"learner": learner, "trainer": {"steps": 150}}
-    replay = {"replay": {**SMALL["replay"], "sampling": "prioritised"}}
-    own = {"steps": 150, "warmup": 50, "eval_every": 150, "eval_episodes": 1, "tensorboard": False}
-    resolved = load("td3", "pendulum", **{**SMALL, **settings, **replay, "trainer": own})
-    made = api.build(Run.create(tmp_path / "r", resolved, "test"))
-    made.train()
-    assert made.replay.state_dict()["priority"].max() > 1  # type: ignore[attr-defined]
 
 
 def test_a_run_directory_with_other_settings_is_refused(tmp_path: Path) -> None:

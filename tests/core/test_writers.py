@@ -33,7 +33,7 @@ def writer(n_step: int, rows: int = 1) -> TransitionWriter:
 def written(w: TransitionWriter, *taken: Steps) -> list[Transition]:
     """One transition a piece, in the order in which they came out."""
     out = [w.step(s) for s in taken]
-    return [tree.index(items, i) for items in out if items is not None for i in range(len(items.reward))]
+    return [tree.index(o.items, i) for o in out if o is not None for i in range(len(o.row))]
 
 
 def test_one_step_keeps_reward_and_true_next_observation() -> None:
@@ -94,3 +94,17 @@ def test_a_writer_goes_on_after_a_save_in_the_middle() -> None:
     second.load_state_dict(unpack(rest, arrays))
     late = written(second, *(steps(t) for t in range(2, 6)))
     assert all(tree.equal(a, b) for a, b in zip(straight, [*early, *late], strict=True))
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_items_know_their_row_and_the_last_of_an_episode(n_step: int) -> None:
+    w = writer(n_step, rows=2)
+    out = [w.step(steps(t, rows=2, terminated=[t == 3, False], truncated=[False, t == 1])) for t in range(4)]
+    found = [(int(r), int(i.obs[0]), bool(e)) for o in out if o for r, e, i in _each(o)]
+    zeros = [(r, o, e) for r, o, e in found if r == 0]
+    assert zeros == [(0, 0, False), (0, 1, False), (0, 2, False), (0, 3, True)]
+    assert [(o, e) for r, o, e in found if r == 1][:2] == [(0, False), (1, True)]
+
+
+def _each(out: Any) -> Any:
+    return [(out.row[i], out.last[i], tree.index(out.items, i)) for i in range(len(out.row))]

@@ -7,7 +7,7 @@ from twofold.crystal.library import make_sets
 from twofold.crystal.rewards import reward
 from twofold.crystal.structures import builtin
 from twofold.crystal.world import RelaxConfig, SpringEnv
-from twofold.rows.world import check_world
+from twofold.rows.check import check_world
 from twofold.settings.registry import worlds
 
 COPPER = {"cu": {"structures": ["Cu"], "rattle": [0.1, 0.1]}}

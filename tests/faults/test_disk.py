@@ -15,7 +15,7 @@ import pytest
 from digest import digest
 from harness import Driver, command, newest
 
-from twofold import api
+from twofold.assemble import assemble
 from twofold.base.errors import UserError
 from twofold.core.trainer import Trainer
 from twofold.settings import config
@@ -67,7 +67,7 @@ def trainer(folder: Path, **more: Any) -> Trainer:
         replay={"batch_size": 16, "buffer_size": 300},
         trainer={**trained, "tensorboard": False, **more},
     )
-    return api.build(Run.create(folder, resolved, "test"))
+    return assemble(Run.create(folder, resolved, "test")).trainer
 
 
 def at_steps(made: Trainer, actions: dict[int, Any]) -> None:

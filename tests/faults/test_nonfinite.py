@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
-from twofold import api
+from twofold.assemble import assemble
 from twofold.base.errors import NonFiniteError
 from twofold.core.trainer import Trainer
 from twofold.settings import config
@@ -35,7 +35,7 @@ def trainer(folder: Path, **more: Any) -> Trainer:
             "tensorboard": False,
         },
     )
-    return api.build(Run.create(folder, resolved, "test"))
+    return assemble(Run.create(folder, resolved, "test")).trainer
 
 
 def stopped(made: Trainer, message: str) -> dict[str, np.ndarray]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twofold import api
+from twofold.assemble import assemble
 from twofold.settings import config
 from twofold.store.run import Run
 
@@ -43,7 +43,7 @@ def soak(folder: Path, steps: int, env: str, **more: Any) -> tuple[float, int]:
     resource_tracker.ensure_running()  # Python's own: one for the whole life of a process that spawns others
     handles = len(os.listdir("/proc/self/fd"))
     own = str(Path(__file__).parent / "faulty.py")
-    made = api.build(Run.create(folder, resolved, "test"), (own,))
+    made = assemble(Run.create(folder, resolved, "test"), (own,)).trainer
     collect, seen = made._collect, []
 
     def collected() -> None:

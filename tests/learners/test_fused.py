@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
-from twofold.nets.fused import FusedTD3, supports
 
-from twofold.nets import MLP, Adam, Flat, Twin, copy_of, track
+from twofold.base.errors import ConfigError
+from twofold.learners.config import TD3Config
+from twofold.learners.engine import Batch
+from twofold.learners.fused import FusedTD3, supports
+from twofold.learners.nets import Nets
+from twofold.nets import MLP, Adam, Twin, track
 
 OBS, ACTION = 5, 2
 
@@ -22,45 +27,38 @@ class Networks:
         generator = torch.Generator().manual_seed(seed)
         actor = MLP(OBS, hidden, ACTION, activation=activation, output="tanh", generator=generator).to(dtype)
         twin = Twin(OBS, ACTION, hidden, activation=activation, generator=generator, **critic).to(dtype)
-        self.actor, self.critic = Flat(actor), Flat(twin)
-        self.target_actor, self.target_critic = Flat(copy_of(actor)), Flat(copy_of(twin))
+        self.nets = Nets.of(actor, twin, averaged=False)
+        self.actor, self.critic = self.nets.actor, self.nets.critic
+        self.target_actor, self.target_critic = self.nets.target_actor, self.nets.target_critic
         # Targets that differ from the online networks, so that a mix-up cannot pass.
         for flat in (self.target_actor, self.target_critic):
             flat.values.add_(0.1 * torch.randn(flat.values.shape, dtype=dtype, generator=generator))
         self.actor_adam, self.critic_adam = Adam(self.actor, 1e-3), Adam(self.critic, 1e-3)
 
-    def engine(self, batch_size):
-        networks = (self.actor, self.critic, self.target_actor, self.target_critic)
-        return FusedTD3(*networks, batch_size)
+    def engine(self, batch_size, **settings):
+        return FusedTD3(self.nets, TD3Config(**settings), batch_size)
 
     def tensors(self):
         return [self.actor.values, self.critic.values, self.target_actor.values, self.target_critic.values]
 
 
-class Batch:
-    """Random transitions whose fields are columns of one block, as a replay hands them out."""
-
-    def __init__(self, size, seed, dtype=torch.float64):
-        generator = torch.Generator().manual_seed(seed)
-        rows = torch.randn(size, 2 * OBS + 2 * ACTION + 3, dtype=dtype, generator=generator)
-        widths = [OBS, ACTION, OBS, ACTION, 1, 1, 1]
-        self.obs, self.action, self.next_obs, self.noise, reward, ended, weight = rows.split(widths, dim=1)
-        self.reward, self.terminated, self.weights = (
-            reward[:, 0],
-            (ended[:, 0] > 1).to(dtype),
-            weight[:, 0].abs(),
-        )
-        self.discount = torch.full((size,), 0.97, dtype=dtype)
+def random_batch(size, seed, dtype=torch.float64):
+    """Random transitions whose fields are columns of one block, as a replay hands them out, and smoothing noise."""
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.randn(size, 2 * OBS + 2 * ACTION + 2, dtype=dtype, generator=generator)
+    obs, action, next_obs, noise, reward, ended = rows.split([OBS, ACTION, OBS, ACTION, 1, 1], dim=1)
+    discount = torch.full((size,), 0.97, dtype=dtype)
+    return Batch(obs, action, reward[:, 0], next_obs, (ended[:, 0] > 1).to(dtype), discount), noise
 
 
 @torch.no_grad()
-def autograd_target(networks, batch):
-    action = (networks.target_actor.module(batch.next_obs) + batch.noise).clamp(-1, 1)
+def autograd_target(networks, batch, noise):
+    action = (networks.target_actor.module(batch.next_obs) + noise).clamp(-1, 1)
     value = networks.target_critic.module(batch.next_obs, action).amin(dim=0)
     return batch.reward + batch.discount * (1 - batch.terminated) * value
 
 
-def autograd_critic(networks, batch, target, huber=None, weights=None) -> Tensor:
+def autograd_critic(networks, batch, target, huber=None) -> Tensor:
     networks.critic.zero_grad()
     values = networks.critic.module(batch.obs, batch.action)
     pairs = (values, target.expand_as(values))
@@ -69,7 +67,7 @@ def autograd_critic(networks, batch, target, huber=None, weights=None) -> Tensor
         if huber is None
         else functional.huber_loss(*pairs, reduction="none", delta=huber)
     )
-    loss = (errors if weights is None else errors * weights).mean(dim=1).sum()
+    loss = errors.mean(dim=1).sum()
     loss.backward()
     return loss.detach()
 
@@ -101,12 +99,11 @@ def test_a_hundred_updates_equal_those_of_autograd(activation, layer_norm):
     ours, theirs = Networks(**made), Networks(**made)
     engine = ours.engine(32)
     for update in range(100):
-        batch = Batch(32, seed=update)
-        target = engine.target(batch.next_obs, batch.reward, batch.discount, batch.terminated, batch.noise)
-        engine.critic_gradients(batch.obs, batch.action, target)
-        autograd_critic(theirs, batch, autograd_target(theirs, batch))
+        batch, noise = random_batch(32, seed=update)
+        engine.critic_gradients(batch, engine.target(batch, batch.reward, noise))
+        autograd_critic(theirs, batch, autograd_target(theirs, batch, noise))
         delayed = update % 2 == 1
-        finish(ours, lambda: delayed and engine.actor_gradients(batch.obs) is not None)  # noqa: B023
+        finish(ours, lambda: delayed and engine.actor_gradients(batch) is not None)  # noqa: B023
         finish(theirs, lambda: delayed and autograd_actor(theirs, batch) is not None)  # noqa: B023
     for mine, reference in zip(ours.tensors(), theirs.tensors(), strict=True):
         assert relative_difference(mine, reference) < 1e-5
@@ -114,57 +111,55 @@ def test_a_hundred_updates_equal_those_of_autograd(activation, layer_norm):
 
 
 @pytest.mark.parametrize(
-    ("hidden", "huber", "weighted", "layer_norm"),
-    list(itertools.product([(8,), (), (7, 33, 16)], [None, 0.5], [False, True], [False, True])),
+    ("hidden", "huber", "layer_norm"),
+    list(itertools.product([(8,), (), (7, 33, 16)], [None, 0.5], [False, True])),
 )
-def test_gradients_and_losses_equal_those_of_autograd(hidden, huber, weighted, layer_norm):
-    networks, batch = Networks(hidden, layer_norm=layer_norm), Batch(19, seed=1)
-    weights = batch.weights if weighted else None
-    engine = networks.engine(19)
-    target = engine.target(batch.next_obs, batch.reward, batch.discount, batch.terminated, batch.noise)
-    torch.testing.assert_close(target, autograd_target(networks, batch))
+def test_gradients_and_losses_equal_those_of_autograd(hidden, huber, layer_norm):
+    networks, (batch, noise) = Networks(hidden, layer_norm=layer_norm), random_batch(19, seed=1)
+    engine = networks.engine(19, huber=huber)
+    target = engine.target(batch, batch.reward, noise)
+    torch.testing.assert_close(target, autograd_target(networks, batch, noise))
 
-    loss = engine.critic_gradients(batch.obs, batch.action, target, huber=huber, weights=weights)
+    loss = engine.critic_gradients(batch, target)
     grads = networks.critic.grads.clone()
-    torch.testing.assert_close(loss, autograd_critic(networks, batch, target, huber, weights))
+    torch.testing.assert_close(loss, autograd_critic(networks, batch, target, huber))
     torch.testing.assert_close(grads, networks.critic.grads)
 
-    loss = engine.actor_gradients(batch.obs)
+    loss = engine.actor_gradients(batch)
     grads = networks.actor.grads.clone()
     torch.testing.assert_close(loss, autograd_actor(networks, batch))
     torch.testing.assert_close(grads, networks.actor.grads)
 
 
 def test_the_actor_step_leaves_critic_gradients_and_values_alone():
-    networks, batch = Networks(), Batch(8, seed=1)
+    networks, (batch, _) = Networks(), random_batch(8, seed=1)
     engine = networks.engine(8)
-    engine.critic_gradients(batch.obs, batch.action, batch.reward)
+    engine.critic_gradients(batch, batch.reward)
     grads, values = networks.critic.grads.clone(), engine.values.clone()
-    engine.actor_gradients(batch.obs)
+    engine.actor_gradients(batch)
     assert torch.equal(networks.critic.grads, grads)
     assert torch.equal(engine.values, values)
 
 
 def test_gradients_overwrite_those_of_the_batch_before():
-    networks, batch = Networks(), Batch(8, seed=1)
+    networks, (batch, _) = Networks(), random_batch(8, seed=1)
     engine = networks.engine(8)
-    engine.critic_gradients(batch.obs, batch.action, batch.reward)
+    engine.critic_gradients(batch, batch.reward)
     once = networks.critic.grads.clone()
-    engine.critic_gradients(batch.obs, batch.action, batch.reward)
+    engine.critic_gradients(batch, batch.reward)
     assert torch.equal(networks.critic.grads, once)
 
 
 def test_values_are_those_of_both_critics_at_the_batch():
-    networks, batch = Networks(), Batch(8, seed=1)
+    networks, (batch, _) = Networks(), random_batch(8, seed=1)
     engine = networks.engine(8)
-    engine.critic_gradients(batch.obs, batch.action, batch.reward)
+    engine.critic_gradients(batch, batch.reward)
     torch.testing.assert_close(engine.values, networks.critic.module(batch.obs, batch.action).detach())
 
 
 def test_target_of_a_terminated_row_is_its_reward():
-    batch = Batch(4, seed=1)
-    ended = torch.ones(4, dtype=torch.float64)
-    target = Networks().engine(4).target(batch.next_obs, batch.reward, batch.discount, ended, None)
+    batch = replace(random_batch(4, seed=1)[0], terminated=torch.ones(4, dtype=torch.float64))
+    target = Networks().engine(4).target(batch, batch.reward, None)
     assert torch.equal(target, batch.reward)
 
 
@@ -178,25 +173,18 @@ def test_target_bootstraps_from_the_smaller_critic_at_the_clamped_action():
     second[-1] = 5.0
     obs, one = torch.zeros(1, OBS, dtype=torch.float64), torch.ones(1, dtype=torch.float64)
     noise = torch.full((1, ACTION), 0.5, dtype=torch.float64)
-    engine = networks.engine(1)
-    assert engine.target(obs, one, 0.9 * one, 0 * one, noise).item() == pytest.approx(1 + 0.9 * 5)
+    engine, batch = networks.engine(1), Batch(obs, noise, one, obs, 0 * one, 0.9 * one)
+    assert engine.target(batch, one, noise).item() == pytest.approx(1 + 0.9 * 5)
     second[-1] = 9.0
-    assert engine.target(obs, one, 0.9 * one, 0 * one, noise).item() == pytest.approx(1 + 0.9 * 7)
-
-
-def test_errors_are_values_minus_targets():
-    networks, batch = Networks(), Batch(8, seed=1)
-    engine = networks.engine(8)
-    engine.critic_gradients(batch.obs, batch.action, batch.reward)
-    assert torch.equal(engine.errors(), engine.values - batch.reward)
+    assert engine.target(batch, one, noise).item() == pytest.approx(1 + 0.9 * 7)
 
 
 def test_another_batch_size_is_served_too():
     networks = Networks()
     engine = networks.engine(8)
     for size in (8, 3, 20):
-        batch = Batch(size, seed=size)
-        engine.critic_gradients(batch.obs, batch.action, batch.reward)
+        batch, _ = random_batch(size, seed=size)
+        engine.critic_gradients(batch, batch.reward)
         grads = networks.critic.grads.clone()
         autograd_critic(networks, batch, batch.reward)
         torch.testing.assert_close(grads, networks.critic.grads)
@@ -208,12 +196,9 @@ def test_float32_updates_repeat_bit_for_bit(threads):
         networks = Networks(hidden=(64, 64), dtype=torch.float32)
         engine = networks.engine(64)
         for update in range(20):
-            batch = Batch(64, seed=update, dtype=torch.float32)
-            target = engine.target(
-                batch.next_obs, batch.reward, batch.discount, batch.terminated, batch.noise
-            )
-            engine.critic_gradients(batch.obs, batch.action, target)
-            finish(networks, lambda: engine.actor_gradients(batch.obs) is not None)  # noqa: B023
+            batch, noise = random_batch(64, seed=update, dtype=torch.float32)
+            engine.critic_gradients(batch, engine.target(batch, batch.reward, noise))
+            finish(networks, lambda: engine.actor_gradients(batch) is not None)  # noqa: B023
         return networks.tensors()
 
     before = torch.get_num_threads()
@@ -225,17 +210,22 @@ def test_float32_updates_repeat_bit_for_bit(threads):
 
 def test_only_plain_networks_are_supported():
     generator = torch.Generator()
+
+    def can(actor, critic, **settings):
+        return supports(Nets.of(actor, critic, averaged=False), TD3Config(**settings))
+
     actor = MLP(OBS, [8], ACTION, output="tanh", generator=generator)
     critic = Twin(OBS, ACTION, [8], generator=generator)
-    assert supports(actor, critic)
-    assert not supports(MLP(OBS, [8], ACTION, generator=generator), critic)
-    assert not supports(MLP(OBS, [8], ACTION, output="tanh", layer_norm=True, generator=generator), critic)
-    assert supports(actor, Twin(OBS, ACTION, [8], layer_norm=True, generator=generator))
-    assert not supports(actor, Twin(OBS, ACTION, [8], outputs=3, generator=generator))
-    assert not supports(actor, Twin(OBS + 1, ACTION, [8], generator=generator))
-    assert not supports(torch.nn.Linear(OBS, ACTION), critic)
+    assert can(actor, critic)
+    assert not can(actor, critic, twin=False)
+    assert not can(MLP(OBS, [8], ACTION, generator=generator), critic)
+    assert not can(MLP(OBS, [8], ACTION, output="tanh", layer_norm=True, generator=generator), critic)
+    assert can(actor, Twin(OBS, ACTION, [8], layer_norm=True, generator=generator))
+    assert not can(actor, Twin(OBS + 1, ACTION, [8], generator=generator))
+    assert not can(torch.nn.Linear(OBS, ACTION), critic)
 
 
-def test_an_unsupported_pair_is_refused():
-    with pytest.raises(ValueError, match="use autograd"):
-        Networks(outputs=3).engine(8)
+def test_unsupported_networks_are_refused():
+    nets = Nets.of(torch.nn.Linear(OBS, ACTION), Networks().critic.module, averaged=False)
+    with pytest.raises(ConfigError, match="use engine=auto"):
+        FusedTD3(nets, TD3Config())

@@ -7,22 +7,22 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from parts import ACTIONS, OBS, Constant, batch, small_td3, td3_with
+from parts import Constant, batch, small_td3, td3_with
 from torch import Tensor, nn
-from twofold.learners.gradients import Autograd
-from twofold.nets.fused import FusedTD3
-from twofold.nets.vector import VectorConfig, VectorNetworks
 
 from twofold.base import tree
 from twofold.base.errors import ConfigError
-from twofold.core.seeding import Generators
-from twofold.learners.td3 import TD3, TD3Config
+from twofold.core.schedules import Schedule
+from twofold.learners.config import TD3Config
+from twofold.learners.engine import Autograd
+from twofold.learners.fused import FusedTD3
+from twofold.learners.td3 import TD3
 from twofold.store.checkpoint import pack, unpack
 
 
 def target_of(learner: TD3, items: Any, noise: Tensor | None = None) -> Tensor:
-    _, next_obs, _, reward, discount, terminated = learner._tensors(items)
-    return learner.engine.target(next_obs, reward, discount, terminated, noise)
+    seen = learner.engine.tensors(items)
+    return learner.engine.target(seen, learner._reward(seen.reward), noise)
 
 
 def through_a_file(state: Any) -> Any:
@@ -31,7 +31,8 @@ def through_a_file(state: Any) -> Any:
 
 
 def weights(learner: TD3) -> bytes:
-    parts = (learner.actor, learner.critic, learner.target_actor, learner.target_critic)
+    nets = learner.nets
+    parts = (nets.actor, nets.critic, nets.target_actor, nets.target_critic)
     return b"".join(flat.values.numpy().tobytes() for flat in parts)
 
 
@@ -112,13 +113,8 @@ def test_reward_scale_scales_what_the_critics_see() -> None:
 
 
 def test_a_reward_below_the_floor_counts_as_the_floor_which_sinks_on_its_schedule() -> None:
-    floor = {
-        "reward_floor": -6.0,
-        "reward_floor_end": -106.0,
-        "reward_floor_from": 10,
-        "reward_floor_over": 100,
-    }
-    learner = td3_with(Constant(0.0, 0.0), Constant(0.0, 0.0), **floor)
+    floor = Schedule(-6.0, -106.0, after=10, over=100, per="update")
+    learner = td3_with(Constant(0.0, 0.0), Constant(0.0, 0.0), reward_floor=floor)
     seen = {}
     for learner.updates in (0, 10, 60, 110, 500):
         seen[learner.updates] = target_of(learner, batch(1, reward=-100.0)).item()
@@ -126,9 +122,21 @@ def test_a_reward_below_the_floor_counts_as_the_floor_which_sinks_on_its_schedul
     assert target_of(learner, batch(1, reward=-5.0)).item() == -5.0
 
 
-def test_a_floor_that_ends_somewhere_must_begin_somewhere() -> None:
-    with pytest.raises(ConfigError, match="needs learner"):
-        TD3Config(reward_floor_end=-100.0)
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"reward_floor": Schedule(-6.0, -100.0)},
+        {"lr_decay": Schedule(1.0, 0.1)},
+        {"lr_decay": Schedule(2.0)},
+        {"expl_noise": Schedule(0.1, 0.2, per="update")},
+        {"expl_noise": Schedule(-0.1)},
+    ],
+)
+def test_schedules_that_count_the_wrong_thing_or_leave_their_range_are_refused(
+    wrong: dict[str, Schedule],
+) -> None:
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        TD3Config(**wrong)
 
 
 # ---- losses ----
@@ -136,32 +144,31 @@ def test_a_floor_that_ends_somewhere_must_begin_somewhere() -> None:
 
 def test_critic_loss_is_the_sum_of_both_mean_squared_errors() -> None:
     learner = td3_with(Constant(0.0, 0.0), Constant(1.0, 3.0))
-    obs, _, action, *_ = learner._tensors(batch(4))
-    loss = learner.engine.critic_gradients(obs, action, torch.full((4,), 2.0))
+    loss = learner.engine.critic_gradients(learner.engine.tensors(batch(4)), torch.full((4,), 2.0))
     assert loss.item() == pytest.approx(1.0 + 1.0)
-    assert learner.critic.grads.tolist() == pytest.approx([-2.0, 2.0])
+    assert learner.nets.critic.grads.tolist() == pytest.approx([-2.0, 2.0])
 
 
 def test_huber_loss_is_linear_beyond_its_threshold() -> None:
-    learner = td3_with(Constant(0.0, 0.0), Constant(0.0, 0.0))
-    obs, _, action, *_ = learner._tensors(batch(4))
-    loss = learner.engine.critic_gradients(obs, action, torch.full((4,), 3.0), huber=1.0)
+    learner = td3_with(Constant(0.0, 0.0), Constant(0.0, 0.0), huber=1.0)
+    loss = learner.engine.critic_gradients(learner.engine.tensors(batch(4)), torch.full((4,), 3.0))
     assert loss.item() == pytest.approx(2 * (3.0 - 0.5))
 
 
 def test_actor_climbs_the_first_critic_at_its_own_action() -> None:
     learner = td3_with(Echo(), SumOfActions())
-    obs = torch.tensor([[0.2, 0.3, 0.0]])
-    assert learner.engine.actor_gradients(obs).item() == pytest.approx(-0.5)
-    assert learner.actor.grads.item() == pytest.approx(-0.5)
+    items = batch(1)
+    items.obs[:] = [0.2, 0.3, 0.0]
+    assert learner.engine.actor_gradients(learner.engine.tensors(items)).item() == pytest.approx(-0.5)
+    assert learner.nets.actor.grads.item() == pytest.approx(-0.5)
 
 
 def test_actor_step_leaves_the_critic_gradients_alone() -> None:
     learner = small_td3(engine="autograd")
     learner.update(batch(8))
-    before = learner.critic.grads.clone()
-    learner.engine.actor_gradients(torch.randn(8, 3))
-    assert torch.equal(learner.critic.grads, before)
+    before = learner.nets.critic.grads.clone()
+    learner.engine.actor_gradients(learner.engine.tensors(batch(8, seed=1)))
+    assert torch.equal(learner.nets.critic.grads, before)
 
 
 # ---- the schedule of updates ----
@@ -170,26 +177,28 @@ def test_actor_step_leaves_the_critic_gradients_alone() -> None:
 @pytest.mark.parametrize("engine", ["fused", "autograd"])
 def test_policy_and_targets_move_every_second_update(engine: str) -> None:
     learner = small_td3(engine=engine)
-    actor, target = learner.actor.values.clone(), learner.target_critic.values.clone()
+    actor, target = learner.nets.actor.values.clone(), learner.nets.target_critic.values.clone()
     learner.update(batch(8))
-    assert torch.equal(learner.actor.values, actor) and torch.equal(learner.target_critic.values, target)
+    assert torch.equal(learner.nets.actor.values, actor) and torch.equal(
+        learner.nets.target_critic.values, target
+    )
     learner.update(batch(8))
-    assert not torch.equal(learner.actor.values, actor)
-    assert not torch.equal(learner.target_critic.values, target)
+    assert not torch.equal(learner.nets.actor.values, actor)
+    assert not torch.equal(learner.nets.target_critic.values, target)
 
 
 def test_targets_move_by_tau() -> None:
     learner = small_td3(tau=0.25, policy_delay=1)
-    old = learner.target_critic.values.clone()
+    old = learner.nets.target_critic.values.clone()
     learner.update(batch(8))
-    wanted = 0.75 * old + 0.25 * learner.critic.values
-    assert torch.allclose(learner.target_critic.values, wanted)
+    wanted = 0.75 * old + 0.25 * learner.nets.critic.values
+    assert torch.allclose(learner.nets.target_critic.values, wanted)
 
 
 def test_gradient_clipping_bounds_the_global_norm() -> None:
     learner = small_td3(grad_clip=1e-3)
     learner.update(batch(8, reward=100.0))
-    assert learner.critic.grads.norm().item() <= 1.001e-3
+    assert learner.nets.critic.grads.norm().item() <= 1.001e-3
 
 
 # ---- the two engines ----
@@ -207,8 +216,8 @@ def test_fused_and_autograd_engines_agree_in_the_learner() -> None:
     for i in range(20):
         one.update(batch(16, seed=i))
         other.update(batch(16, seed=i))
-    assert torch.allclose(one.actor.values, other.actor.values, atol=1e-5)
-    assert torch.allclose(one.critic.values, other.critic.values, atol=1e-5)
+    assert torch.allclose(one.nets.actor.values, other.nets.actor.values, atol=1e-5)
+    assert torch.allclose(one.nets.critic.values, other.nets.critic.values, atol=1e-5)
     assert one.metrics() == pytest.approx(other.metrics(), rel=1e-3, abs=1e-5)
 
 
@@ -216,7 +225,7 @@ def test_fused_and_autograd_engines_agree_in_the_learner() -> None:
 
 
 def test_learning_rates_fall_linearly_from_the_named_update() -> None:
-    learner = small_td3(lr_floor=0.5, lr_decay_from=2, lr_decay_over=4, critic_lr=1e-3)
+    learner = small_td3(lr_decay=Schedule(1.0, 0.5, after=2, over=4, per="update"), critic_lr=1e-3)
     seen = []
     for i in range(8):
         learner.update(batch(8, seed=i))
@@ -226,21 +235,22 @@ def test_learning_rates_fall_linearly_from_the_named_update() -> None:
 
 def test_the_averaged_actor_is_what_evaluation_uses_and_files_keep() -> None:
     learner = small_td3(actor_average=0.5, policy_delay=1)
-    start = learner.actor.values.clone()
+    start = learner.nets.actor.values.clone()
     learner.update(batch(8))
-    wanted = 0.5 * start + 0.5 * learner.actor.values
-    assert torch.allclose(learner.average.values, wanted)
+    wanted = 0.5 * start + 0.5 * learner.nets.actor.values
+    assert torch.allclose(learner.nets.average.values, wanted)
     kept = np.concatenate([np.ravel(v) for v in learner.policy_state()["actor"].values()])
     assert np.allclose(kept, wanted.numpy())
     rng, obs = np.random.default_rng(0), np.ones((1, 3), np.float32)
     greedy, exploring = (learner.policy(explore=e, rows=1, rng=rng) for e in (False, True))
     with torch.no_grad():
-        assert np.allclose(greedy.act(obs), learner.average.module(torch.ones(1, 3)).numpy(), atol=1e-6)
-    assert exploring._module is learner.actor.module
+        assert np.allclose(greedy.act(obs), learner.nets.average.module(torch.ones(1, 3)).numpy(), atol=1e-6)
+        wild = learner.nets.actor.module(torch.ones(1, 3)).numpy()
+    assert np.allclose(exploring.actor(obs), wild, atol=1e-6)
 
 
 def test_drawn_noise_differs_between_rows_and_stays_within_an_episode() -> None:
-    learner = small_td3(expl_noise=0.2, expl_noise_drawn=True)
+    learner = small_td3(expl_noise=Schedule(0.2), expl_noise_drawn=True)
     policy = learner.policy(explore=True, rows=4, rng=np.random.default_rng(0))
     policy.reset(np.ones(4, bool))
     first = policy.share.copy()
@@ -255,60 +265,16 @@ def test_warm_up_actions_are_held() -> None:
     assert drawn[0] == drawn[1] == drawn[2] != drawn[3] == drawn[5]
 
 
-class Fixed(nn.Module):
-    """Critics that answer fixed quantiles."""
-
-    outputs = 3
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.quantiles = nn.Parameter(torch.tensor([[1.0, 2.0, 9.0], [0.0, 5.0, 7.0]]))
-
-    def forward(self, obs: Tensor, action: Tensor) -> Tensor:
-        return self.quantiles[:, None, :].expand(2, len(obs), 3)
-
-
-def test_the_highest_quantiles_of_both_critics_are_dropped_from_the_target() -> None:
-    learner = td3_with(Constant(0.0, 0.0), Fixed(), drop_quantiles=1)
-    target = target_of(learner, batch(1, reward=1.0, discount=0.5))
-    assert target.tolist() == [[1.0, 1.5, 2.0, 3.5]]  # 1 + 0.5 * (0, 1, 2, 5); 7 and 9 are gone
-
-
-def test_quantile_regression_has_its_exact_loss() -> None:
-    learner = td3_with(Constant(0.0, 0.0), Fixed(), drop_quantiles=1)
-    obs, _, action, *_ = learner._tensors(batch(2))
-    loss = learner.engine.critic_gradients(obs, action, torch.full((2, 1), 1.0))
-    first = (0 + (1 - 1 / 2) * 0.5 + (1 - 5 / 6) * 7.5) / 3  # errors 0, -1, -8
-    second = ((1 / 6) * 0.5 + (1 - 1 / 2) * 3.5 + (1 - 5 / 6) * 5.5) / 3  # errors 1, -4, -6
-    assert loss.item() == pytest.approx(first + second, rel=1e-5)
-
-
-def test_quantile_critics_learn_a_constant_reward() -> None:
-    cfg = VectorConfig(actor_hidden=(16,), critic_hidden=(16,), critic_outputs=5)
-    nets = VectorNetworks(cfg, OBS, ACTIONS, torch.Generator().manual_seed(0))
-    learner = TD3(
-        TD3Config(critic_lr=1e-2, gamma=0.0),
-        networks=nets,
-        observation_space=OBS,
-        action_space=ACTIONS,
-        rngs=Generators(0),
-    )
-    for i in range(300):
-        learner.update(batch(32, seed=i, reward=2.0, discount=0.0))
-    assert learner.metrics()["critic/q_mean"] == pytest.approx(2.0, abs=0.15)
-
-
 # ---- saving ----
 
 
 @pytest.mark.parametrize("engine", ["fused", "autograd"])
 def test_state_round_trip_goes_on_bit_for_bit(engine: str) -> None:
-    one = small_td3(engine=engine, normalise_obs=True)
-    other = small_td3(seed=9, engine=engine, normalise_obs=True)
-    one.normaliser.observe(np.random.default_rng(0).standard_normal((50, 3)))
+    one, other = small_td3(engine=engine), small_td3(seed=9, engine=engine)
     for i in range(5):
         one.update(batch(8, seed=i))
     other.load_state_dict(through_a_file(one.state_dict()))
+    other.rng.bit_generator.state = one.rng.bit_generator.state  # the run keeps its generators
     assert weights(one) == weights(other) and one.metrics() == other.metrics()
     for i in range(5):
         one.update(batch(8, seed=i))
@@ -333,21 +299,12 @@ def test_policy_of_another_shape_is_refused_by_name() -> None:
         small_td3(hidden=(16,)).load_policy_state(state)
 
 
-def test_normaliser_travels_with_the_policy() -> None:
-    one, other = small_td3(normalise_obs=True), small_td3(seed=5, normalise_obs=True)
-    one.normaliser.observe(np.random.default_rng(0).normal(3, 2, (100, 3)))
-    other.load_policy_state(through_a_file(one.policy_state()))
-    rng, obs = np.random.default_rng(0), np.full((1, 3), 2.0, np.float32)
-    acts = [x.policy(explore=False, rows=1, rng=rng).act(obs) for x in (one, other)]
-    assert np.array_equal(*acts)
-
-
 # ---- acting ----
 
 
 def test_evaluation_adds_no_noise_and_draws_nothing() -> None:
     rng = np.random.default_rng(0)
-    policy = small_td3(expl_noise=1.0).policy(explore=False, rows=1, rng=rng)
+    policy = small_td3(expl_noise=Schedule(1.0)).policy(explore=False, rows=1, rng=rng)
     obs = np.ones((1, 3), np.float32)
     before = rng.bit_generator.state
     assert np.array_equal(policy.act(obs), policy.act(obs))
@@ -355,44 +312,33 @@ def test_evaluation_adds_no_noise_and_draws_nothing() -> None:
 
 
 def test_exploration_stays_within_the_bounds() -> None:
-    policy = small_td3(expl_noise=3.0).policy(explore=True, rows=64, rng=np.random.default_rng(0))
+    policy = small_td3(expl_noise=Schedule(3.0)).policy(explore=True, rows=64, rng=np.random.default_rng(0))
     action = policy.act(np.ones((64, 3), np.float32))
     assert action.min() == -1 and action.max() == 1
 
 
-def test_noise_schedule_ends_at_its_floor_and_not_at_zero() -> None:
-    settings = {"expl_noise": 0.25, "expl_noise_schedule": "exponential", "expl_noise_floor": 0.02}
-    policy = small_td3(**settings, expl_noise_over=100).policy(
-        explore=True, rows=1, rng=np.random.default_rng(0)
-    )
-    assert policy.sigma(0) == 0.25
-    assert policy.sigma(50) == pytest.approx((0.25 * 0.02) ** 0.5)
-    assert policy.sigma(10**9) == pytest.approx(0.02)
+def test_noise_follows_its_schedule_over_steps() -> None:
+    noise = Schedule(0.25, 0.02, over=100, shape="exponential")
+    policy = small_td3(expl_noise=noise).policy(explore=True, rows=1, rng=np.random.default_rng(0))
+    assert policy.sigma() == 0.25
+    for _ in range(50):
+        policy.act(np.zeros((1, 3), np.float32))
+    assert policy.sigma() == pytest.approx((0.25 * 0.02) ** 0.5)
 
 
 def test_noise_schedule_per_episode_does_not_move_within_one() -> None:
-    settings = {"expl_noise": 1.0, "expl_noise_schedule": "linear", "expl_noise_floor": 0.0}
-    learner = small_td3(**settings, expl_noise_over=10, expl_noise_per="episode")
+    learner = small_td3(expl_noise=Schedule(1.0, 0.0, over=10, per="episode"))
     policy = learner.policy(explore=True, rows=1, rng=np.random.default_rng(0))
     policy.reset(np.ones(1, bool))
     for _ in range(50):
         policy.act(np.zeros((1, 3), np.float32))
-    assert policy.episodes == 1 and policy.sigma(policy.episodes) == pytest.approx(0.9)
+    assert policy.episodes == 1 and policy.sigma() == pytest.approx(0.9)
 
 
 def test_random_actions_are_uniform_over_the_whole_range() -> None:
     policy = small_td3().policy(explore=True, rows=5000, rng=np.random.default_rng(0))
     action = policy.random(np.zeros((5000, 3), np.float32))
     assert abs(action.mean()) < 0.03 and action.var() == pytest.approx(1 / 3, rel=0.05)
-
-
-def test_only_the_exploring_policy_teaches_the_normaliser() -> None:
-    learner = small_td3(normalise_obs=True)
-    rng = np.random.default_rng(0)
-    learner.policy(explore=False, rows=1, rng=rng).act(np.ones((1, 3), np.float32))
-    assert learner.normaliser.count == 0
-    learner.policy(explore=True, rows=1, rng=rng).random(np.ones((1, 3), np.float32))
-    assert learner.normaliser.count == 1
 
 
 # ---- bad values ----
@@ -402,7 +348,7 @@ def test_first_bad_names_the_gradient_that_is_not_finite() -> None:
     learner = small_td3()
     learner.update(batch(8))
     assert learner.first_bad() is None
-    learner.critic.grads[0] = float("nan")
+    learner.nets.critic.grads[0] = float("nan")
     assert learner.first_bad() == "gradient of critic.layers.0.matrix"
 
 
@@ -426,36 +372,3 @@ def test_first_bad_names_the_loss() -> None:
 def test_values_out_of_range_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         TD3Config(**wrong)
-
-
-class Halves:
-    """A chooser for a world in which only -0.5 and 0.5 are valid."""
-
-    def choose(self, obs: Tensor, action: Tensor, critic: nn.Module) -> Tensor:
-        return torch.where(action > 0, 0.5, -0.5)
-
-    def values(self, obs: Tensor, action: Tensor, critic: nn.Module) -> Tensor:
-        return critic(obs, self.choose(obs, action, critic))
-
-    def explore(self, obs: Any, action: Any, rng: np.random.Generator) -> Any:
-        return -action
-
-    def random(self, obs: Any, rng: np.random.Generator) -> Any:
-        return np.full((len(obs), 2), 0.5, np.float32)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Nothing to restore."""
-
-
-def test_a_chooser_turns_free_actions_into_valid_ones_in_targets_and_when_acting() -> None:
-    learner = td3_with(Echo(), SumOfActions())
-    learner.chooser = learner.engine.chooser = Halves()
-    target = target_of(learner, batch(1, next_obs=0.4, reward=0.0, discount=1.0))
-    assert target.item() == pytest.approx(1.0)
-    rng, obs = np.random.default_rng(0), np.full((1, 3), 0.2, np.float32)
-    assert learner.policy(explore=False, rows=1, rng=rng).act(obs).tolist() == [[0.5, 0.5]]
-    assert set(np.abs(learner.policy(explore=True, rows=1, rng=rng).act(obs))[0]) == {0.5}
-    assert "critic" in learner.policy_state()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from twofold.base.errors import ConfigError
-from twofold.rows.world import check_world
+from twofold.rows.check import check_world
 from twofold.team.worlds.matrix import MatrixConfig, TwoStepConfig, matrix_game, two_step
 
 

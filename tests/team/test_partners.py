@@ -8,7 +8,7 @@ import pytest
 from twofold import api
 from twofold.base import tree
 from twofold.base.errors import CheckpointError, ConfigError, UserError
-from twofold.rows.world import check_world
+from twofold.rows.check import check_world
 from twofold.team import commands
 from twofold.team.partners import (
     cross_play,

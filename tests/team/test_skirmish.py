@@ -7,7 +7,7 @@ import pytest
 
 from twofold.base import tree
 from twofold.base.errors import ConfigError
-from twofold.rows.world import check_world
+from twofold.rows.check import check_world
 from twofold.team.worlds.battlefield import load_battlefield, map_names
 from twofold.team.worlds.skirmish import Skirmish, SkirmishConfig
 from twofold.team.worlds.space import shape_of

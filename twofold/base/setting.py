@@ -51,10 +51,16 @@ def settings(cls: Class) -> Class:
         try:
             checked(self, *args, **kwargs)
         except ValidationError as error:
-            raise ConfigError("; ".join(problem(one) for one in error.errors())) from None
+            raise ConfigError("; ".join(problem(_by_name(one, made)) for one in error.errors())) from None
 
     made.__init__ = __init__
     return cast(Class, made)
+
+
+def _by_name(error: Any, cls: Any) -> Any:
+    """The finding with the name of an argument that was given by its place."""
+    first, *rest = error["loc"]
+    return error | {"loc": (list(cls.__pydantic_fields__)[first], *rest)} if isinstance(first, int) else error
 
 
 _WANTED = {

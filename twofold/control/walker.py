@@ -85,7 +85,7 @@ class FastWalker(original.BipedalWalker):
 
     An episode is a function of the seed and the actions alone. Observations, raw rewards and ends equal those
     of a new Gymnasium environment stepped `repeat` times with the same action. The frame limit truncates; it
-    never terminates. With the defaults of everything from `fall_penalty` on, the reward is Gymnasium's:
+    never terminates. With the defaults of everything from `reward_scale` on, the reward is Gymnasium's:
     evaluate with those.
     """
 
@@ -100,24 +100,19 @@ class FastWalker(original.BipedalWalker):
         ] = (),  # also observe the lidar of so many decisions ago; at first the first
         render_mode: str | None = None,
         *,
-        fall_penalty: float | None = None,  # the reward of the frame in which it falls, instead of -100
-        reward_scale: float = 1.0,  # multiplies the reward after all other shaping
-        torque_cost: float = 1.0,  # multiplies the price of motor torque
+        reward_scale: float = 1.0,  # multiplies the reward
         stuck_after: int = 0,  # truncate after so many decisions without 0.3 units of progress; 0 is never
     ) -> None:
         _check_arguments(repeat, lidar_history, stuck_after)
         super().__init__(render_mode, hardcore)
         EzPickle.__init__(
             self, hardcore, repeat, lidar_history, render_mode,
-            fall_penalty=fall_penalty, reward_scale=reward_scale,
-            torque_cost=torque_cost, stuck_after=stuck_after,
+            reward_scale=reward_scale, stuck_after=stuck_after,
         )  # fmt: skip
         self.metadata = {**original.BipedalWalker.metadata, "render_fps": FPS / repeat}
         self.repeat = repeat
         self.lidar_history = tuple(lidar_history)
-        self.fall_reward = FALL if fall_penalty is None else fall_penalty
         self.reward_scale = reward_scale
-        self.extra_torque_cost = torque_cost - 1.0
         self.stuck_after = stuck_after
         self.frame_limit = FRAME_LIMITS[hardcore]
         self.frames = 0
@@ -144,18 +139,16 @@ class FastWalker(original.BipedalWalker):
         drives, costs = self._drives(action)
         if self._lidar is None:
             return self._first_step(drives, costs)
-        extra_cost = self.extra_torque_cost * float(sum(costs))
-        raw = shaped = 0.0
+        raw = 0.0
         for _ in range(self.repeat):
             reward, fell, arrived = self._advance(drives, costs)
             raw += reward
-            shaped += self.fall_reward if fell else reward - extra_cost
             self.frames += 1
             terminated, truncated = fell or arrived, self.frames >= self.frame_limit
             if terminated or truncated:
                 break
         truncated = truncated or (not terminated and self._is_stuck())
-        return self._observe(), self.reward_scale * shaped, terminated, truncated, {"raw_reward": raw}
+        return self._observe(), self.reward_scale * raw, terminated, truncated, {"raw_reward": raw}
 
     def _first_step(
         self, drives: list[Drive], costs: list[Any]

@@ -14,7 +14,8 @@ from twofold.core import seeding
 from twofold.core.collect import Collector
 from twofold.core.evaluate import Interrupted, evaluate, summaries
 from twofold.core.experience import Item
-from twofold.core.protocols import Keeper, Learner, Metrics, Policy, Progress, State, World
+from twofold.core.progress import Progress, Quiet
+from twofold.core.protocols import Keeper, Learner, Metrics, Policy, State, World
 from twofold.core.replay import ReplayConfig, make_replay
 
 log = logging.getLogger("twofold")
@@ -136,8 +137,9 @@ class Trainer(Generic[Item]):
 
     # ---- the loop ----
 
-    def train(self, progress: Progress) -> None:
+    def train(self, progress: Progress | None = None) -> None:
         """Train to the end; raises Stopped after a signal, when everything is saved."""
+        progress = progress or Quiet()
         with self.stop:
             if not self.keeper.resume(self):
                 self.collector.start()

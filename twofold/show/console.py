@@ -6,19 +6,6 @@ import logging
 from typing import Any
 
 
-class Quiet:
-    """No bar: for pipes, files and tests."""
-
-    def start(self, done: int, total: int) -> None:
-        """Nothing to show."""
-
-    def update(self, done: int, speed: float, last_return: float) -> None:
-        """Nothing to show."""
-
-    def finish(self) -> None:
-        """Nothing to end."""
-
-
 class Bar:
     """A bar with steps/s, time left and the last evaluation."""
 

@@ -76,11 +76,6 @@ def checksum(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=32).hexdigest()
 
 
-def file_checksum(path: Path) -> str:
-    """The checksum of a regular file; empty where there is none."""
-    return checksum(read_regular(path)) if path.is_file() else ""
-
-
 @contextmanager
 def disk_full_explained(folder: Path, needed: int) -> Iterator[None]:
     """Turn a full disk into a message that says so, with the bytes needed and free."""

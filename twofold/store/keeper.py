@@ -72,7 +72,7 @@ class RunKeeper:
         self.selection.offer(
             trainer.steps,
             score["mean"],
-            lambda: policy_bytes(self.run, trainer.learner, trainer.collector.world, about),
+            lambda: policy_bytes(self.run.resolved.values, trainer.learner, trainer.collector.world, about),
         )
 
     # ---- checkpoints ----

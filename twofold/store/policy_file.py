@@ -26,7 +26,6 @@ from twofold.store import files, spaces
 from twofold.store.checkpoint import FormatError, pack, unpack
 from twofold.store.formats import from_format_1
 from twofold.store.limits import allocation_limit
-from twofold.store.run import Run
 
 FORMAT = 2
 _MAX_BYTES = 1 << 30  # of a policy file, and of the tensors that one may ask for
@@ -61,7 +60,7 @@ def make_learner(
     )
 
 
-def policy_bytes(run: Run, learner: Learner[Any], world: World, score: dict[str, Any]) -> bytes:
+def policy_bytes(values: dict[str, Any], learner: Learner[Any], world: World, score: dict[str, Any]) -> bytes:
     """The learner's policy as the content of a policy file."""
     arrays, rest = pack(learner.policy_state())
     bounds = world.action_bounds if isinstance(world, Bounded) else None
@@ -69,7 +68,7 @@ def policy_bytes(run: Run, learner: Learner[Any], world: World, score: dict[str,
         "format": FORMAT,
         "rest": rest,
         "arrays": _described(arrays),
-        "values": plain(run.resolved.values),
+        "values": plain(values),
         "observation_space": spaces.to_json(world.single_observation_space),
         "action_space": spaces.to_json(world.single_action_space),
         "action_bounds": None if bounds is None else [np.asarray(b).tolist() for b in bounds],
@@ -116,6 +115,11 @@ def unseal(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
     if about.get("arrays", _described(arrays)) != _described(arrays):
         raise CheckpointError(f"{path} does not match its description: damaged")
     return arrays, about
+
+
+def weights_digest(path: Path) -> str:
+    """A checksum of what a policy file holds, whatever its run's settings are; empty where there is no file."""
+    return _body(unseal(path)[0], {}) if path.is_file() else ""
 
 
 def load_policy_into(learner: Learner[Any], path: Path) -> None:

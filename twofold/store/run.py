@@ -19,6 +19,7 @@ from twofold.settings.domains import domains
 from twofold.store import files
 from twofold.store.checkpoint import Checkpoints
 from twofold.store.jsonlines import JsonLines
+from twofold.store.policy_file import weights_digest
 
 _PACKAGES = ("torch", "numpy", "pydantic")  # besides those that the domains name
 _ABOUT_TEST = ("seeds", "step", "policy")  # what test.json says of itself; the rest are worlds
@@ -195,7 +196,7 @@ class Run:
         about = {
             "seeds": [seeds[0], seeds[-1]],
             "step": step,
-            "policy": files.file_checksum(self.best_policy),
+            "policy": weights_digest(self.best_policy),
         }
         content = files.to_json(about | found)
         with files.disk_full_explained(self.folder, len(content)):
@@ -210,7 +211,7 @@ class Run:
         record = files.read_json(path)
         if not isinstance(record, dict):
             raise CheckpointError(f"{path} is damaged: remove it to have it made again")
-        if record.get("step") != steps[0] or record.get("policy") != files.file_checksum(self.best_policy):
+        if record.get("step") != steps[0] or record.get("policy") != weights_digest(self.best_policy):
             return None  # of a shorter run: the test is made again
         return {name: scores for name, scores in record.items() if name not in _ABOUT_TEST}
 

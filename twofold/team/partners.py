@@ -12,8 +12,8 @@ import numpy as np
 from twofold.assemble import Parts, assemble, torch_as
 from twofold.base.errors import ConfigError, UserError
 from twofold.core.evaluate import half_interval
+from twofold.core.progress import Quiet
 from twofold.settings.config import flatten, layers_for, resolve
-from twofold.show.console import Quiet
 from twofold.store import files
 from twofold.store.policy_file import LoadedPolicy, policy_bytes
 from twofold.store.run import Run
@@ -90,7 +90,9 @@ def _train(run: Run, out: Path, before: Path) -> None:
             parts.trainer.train(Quiet())
         trainer = parts.trainer
         score = {"step": trainer.steps, "return": trainer.last_return}
-        files.replace_bytes(out, policy_bytes(run, trainer.learner, trainer.collector.world, score))
+        files.replace_bytes(
+            out, policy_bytes(run.resolved.values, trainer.learner, trainer.collector.world, score)
+        )
     finally:
         if parts is not None:
             parts.close()

@@ -6,16 +6,8 @@ from pathlib import Path
 import pytest
 
 from twofold.base.errors import ConfigError
-from twofold.settings.config import (
-    config_names,
-    from_values,
-    layers_for,
-    load,
-    parse_value,
-    plain,
-    read_yaml,
-    resolve,
-)
+from twofold.settings.config import agent_of, from_values, layers_for, load, plain, resolve
+from twofold.settings.presets import config_names, parse_value, read_yaml
 from twofold.settings.registry import networks
 
 
@@ -136,3 +128,10 @@ def test_there_is_a_config_for_every_named_environment() -> None:
     wanted = {"pendulum", "halfcheetah", "hopper", "walker2d", "ant", "humanoid", "bipedal"}
     wanted |= {"bipedal_hardcore", "lunarlander", "gym"}
     assert wanted <= set(config_names("envs"))
+
+
+def test_what_acting_needs_is_resolved_without_the_world() -> None:
+    resolved = load("td3_hardcore", "bipedal_hardcore")
+    values = plain(resolved.values) | {"env": "nobody/knows", "env_args.anything": 1}
+    agent = agent_of(values)
+    assert (agent.learner, agent.networks) == (resolved.config.learner, resolved.config.networks)

@@ -8,9 +8,9 @@ from parts import Counter
 
 from twofold.base import tree
 from twofold.core.protocols import World
+from twofold.rows.check import check_world
 from twofold.rows.envs import EnvRows
 from twofold.rows.workers import WorkerRows
-from twofold.rows.world import check_world
 
 ALL = np.ones(2, bool)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -39,11 +40,12 @@ def test_a_machine_that_cannot_render_is_told_why(monkeypatch: pytest.MonkeyPatc
     def broken(cfg: object, mode: str) -> object:
         raise OSError("no driver")
 
-    monkeypatch.setitem(worlds.get("control/gym").about, "view", broken)
+    seen = replace(worlds.get("control/gym"), view=broken)
+    monkeypatch.setitem(worlds._entries, "control/gym", seen)
     assert viewed_world(config, "rgb_array") == (None, "OSError: no driver")
 
 
 def test_a_world_without_pictures_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(worlds.get("control/gym").about, "view")
+    monkeypatch.setitem(worlds._entries, "control/gym", replace(worlds.get("control/gym"), view=None))
     with pytest.raises(UserError, match="has no pictures to show"):
         viewed_world(load("td3", "pendulum").config, "rgb_array")

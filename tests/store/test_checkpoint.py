@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from parts import batch
+from parts import batch, written
 
 from twofold.base import tree
 from twofold.base.errors import CheckpointError
@@ -19,7 +19,7 @@ STATE = {"a": {"w": np.arange(6.0).reshape(2, 3)}, "n": 3, "text": "x", "none": 
 def ring(items: int) -> Ring:
     made = Ring(1000, batch(0), np.random.default_rng(0))
     made.segment_items = 10
-    made.add(batch(items))
+    made.add(written(batch(items)))
     return made
 
 
@@ -34,7 +34,7 @@ def test_any_nested_state_comes_back() -> None:
 def test_the_newest_checkpoint_is_loaded_with_its_replay(tmp_path: Path) -> None:
     kept, replay = Checkpoints(tmp_path / "c"), ring(25)
     kept.save(10, {"n": 1}, replay)
-    replay.add(batch(7, seed=1))
+    replay.add(written(batch(7, seed=1)))
     kept.save(20, {"n": 2}, replay)
     step, state, pieces = kept.load()  # type: ignore[misc]
     fresh = Ring(1000, batch(0), np.random.default_rng(0))
