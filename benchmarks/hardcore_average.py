@@ -15,8 +15,9 @@ from typing import Any
 
 from safetensors.numpy import load_file
 
+from twofold.base.statistics import summaries
 from twofold.core import seeding
-from twofold.core.evaluate import evaluate, summaries
+from twofold.core.evaluate import evaluate
 from twofold.rows.world import make_world
 from twofold.store.checkpoint import unpack
 from twofold.store.policy_file import make_learner

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from twofold.core.evaluate import half_interval
+from twofold.base.statistics import half_interval
 from twofold.show.plot import curve, draw_curves
 from twofold.store.policy_file import unseal
 from twofold.store.run import Run

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from twofold.cli import main, parse
+from twofold.cli import main
+from twofold.cli.arguments import parse
 
 QUICK = [
     "--config=td3",
@@ -154,7 +155,9 @@ def test_a_policy_for_another_world_is_refused(
     about["values"]["env_args.id"] = "Hopper-v5"
     (tmp_path / "moved.safetensors").write_bytes(seal(pack(arrays)[0] and arrays, about))
     message = failing(capsys, "eval", str(tmp_path / "moved.safetensors"), "--episodes=1")
-    assert "trained for observations of shape (3,), this world has (11,)" in message
+    assert (
+        "the policy was trained for are not this world's: of shape (3,) there, of shape (11,) here" in message
+    )
 
 
 def test_five_lines_of_python(tmp_path: Path) -> None:

@@ -18,15 +18,15 @@ from twofold.store.run import Run
 
 WORLDS = [
     ("pendulum", {}, 1),
-    ("pendulum", {"learner": {"n_step": 3, "normalise_obs": True}}, 3),
+    ("pendulum", {"learner": {"n_step": 3, "actor_average": 0.9}}, 3),
     ("halfcheetah", {}, 1),
     ("halfcheetah", {}, 2),
     ("bipedal", {}, 1),
-    ("bipedal", {"learner": {"expl_noise_schedule": "linear", "expl_noise_per": "episode"}}, 2),
+    ("bipedal", {"learner": {"expl_noise": {"end": 0.05, "over": 9, "per": "episode"}}}, 2),
 ]
 
 
-def built(folder: Path, env: str, settings: dict[str, Any], rows: int) -> Trainer:
+def built(folder: Path, env: str, settings: dict[str, Any], rows: int) -> Trainer[Any]:
     own = {"steps": 240, "rows": rows, "warmup": 100, "eval_every": 120, "eval_episodes": 1, "log_every": 50}
     resolved = load(
         "td3",
@@ -39,15 +39,15 @@ def built(folder: Path, env: str, settings: dict[str, Any], rows: int) -> Traine
     return assemble(Run.create(folder, resolved, "test")).trainer
 
 
-def digest(trainer: Trainer) -> dict[str, str]:
+def digest(trainer: Trainer[Any]) -> dict[str, str]:
     arrays, rest = pack(trainer.learner.state_dict())
     held = trainer.replay.take(np.arange(len(trainer.replay)))
     parts = {
         "weights and optimisers": b"".join(arrays[k].tobytes() for k in sorted(arrays)) + repr(rest).encode(),
         "replay": b"".join(np.ascontiguousarray(x).tobytes() for x in vars(held).values()),
-        "metrics": trainer.run.metrics.path.read_bytes(),
-        "evaluations": trainer.run.evaluations.path.read_bytes(),
-        "best": (trainer.run.folder / "best.safetensors").read_bytes(),
+        "metrics": trainer.keeper.run.metrics.path.read_bytes(),
+        "evaluations": trainer.keeper.run.evaluations.path.read_bytes(),
+        "best": (trainer.keeper.run.folder / "best.safetensors").read_bytes(),
     }
     return {name: hashlib.sha256(content).hexdigest() for name, content in parts.items()}
 

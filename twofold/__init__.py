@@ -16,11 +16,14 @@ if TYPE_CHECKING:
     from twofold.base.setting import setting, settings
     from twofold.check import check_learner, check_networks
     from twofold.rows.check import check_world
+    from twofold.settings.domains import Domain
     from twofold.settings.registry import learners, networks, worlds
     from twofold.store.policy_file import load_policy
 
 __version__ = "0.1.0"
 _PLACES = {
+    "ActorCritic": "learners.actor_critic",
+    "Domain": "settings.domains",
     "Trained": "assemble",
     "check_env": "api",
     "check_learner": "check",
@@ -29,12 +32,14 @@ _PLACES = {
     "learners": "settings.registry",
     "load_policy": "store.policy_file",
     "networks": "settings.registry",
-    "setting": "core.setting",
-    "settings": "core.setting",
+    "setting": "base.setting",
+    "settings": "base.setting",
     "train": "api",
     "worlds": "settings.registry",
 }
 __all__ = [
+    "ActorCritic",
+    "Domain",
     "Trained",
     "check_env",
     "check_learner",

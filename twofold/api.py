@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from twofold.assemble import Trained, new_folder, run_to_end
+from twofold.base.progress import Progress
 from twofold.check import check_learner, check_networks
-from twofold.core.progress import Progress
 from twofold.rows.check import check_world
 from twofold.rows.world import make_world
 from twofold.settings.config import layers_for, resolve

@@ -14,8 +14,9 @@ import gymnasium as gym
 import torch
 
 from twofold.base.errors import UserError
-from twofold.core.evaluate import evaluate, summaries
-from twofold.core.progress import Progress, Quiet
+from twofold.base.progress import Progress, Quiet
+from twofold.base.statistics import summaries
+from twofold.core.evaluate import evaluate
 from twofold.core.protocols import Learner, Summary, World
 from twofold.core.seeding import TEST, Generators, generator
 from twofold.core.trainer import Trainer

@@ -9,8 +9,9 @@ import numpy as np
 
 from twofold import api
 from twofold.assemble import untrained, world_of
-from twofold.core.evaluate import evaluate, summary
-from twofold.core.progress import Quiet
+from twofold.base.progress import Quiet
+from twofold.base.statistics import summary
+from twofold.core.evaluate import evaluate
 from twofold.core.protocols import Policy
 from twofold.core.seeding import final_seeds, generator
 from twofold.settings.config import Config

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from parts import Counter
 
-from twofold.core.evaluate import Interrupted, evaluate, half_interval, summary
+from twofold.base.statistics import half_interval, summary
+from twofold.core.evaluate import Interrupted, evaluate
 from twofold.rows.envs import EnvRows
 
 

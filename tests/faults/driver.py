@@ -44,10 +44,10 @@ def put_in(faults: Faults, progress: int) -> None:
     from twofold.core import trainer
     from twofold.core.collect import Collector
     from twofold.learners.td3 import TD3
-    from twofold.store import files
+    from twofold.store import files, keeper
 
     files.moment = lambda name: faults("moment")
-    collect, update, evaluate, test = Collector.step, TD3.update, trainer.evaluate, trainer.Trainer.test
+    collect, update, evaluate, test = Collector.step, TD3.update, trainer.evaluate, keeper.RunKeeper.test
 
     def collected(self: Any) -> int:
         faults("collect")
@@ -63,11 +63,12 @@ def put_in(faults: Faults, progress: int) -> None:
         faults("evaluate")
         return evaluate(*arguments)
 
-    def tested(self: Any) -> Any:
+    def tested(self: Any, trained: Any) -> Any:
         faults("test")
-        return test(self)
+        return test(self, trained)
 
-    Collector.step, TD3.update, trainer.evaluate, trainer.Trainer.test = collected, updated, evaluated, tested
+    Collector.step, TD3.update, keeper.RunKeeper.test = collected, updated, tested
+    trainer.evaluate = keeper.evaluate = evaluated
 
 
 def child(request: dict[str, Any]) -> None:
@@ -83,9 +84,9 @@ def child(request: dict[str, Any]) -> None:
     for name, limit in request.get("rlimit", {}).items():
         resource.setrlimit(getattr(resource, name), (limit, limit))
     progress = os.open(request["progress"], os.O_WRONLY | os.O_CREAT)
-    put_in(Faults(request["hooks"]), progress)
     code = 70
     try:
+        put_in(Faults(request["hooks"]), progress)
         code = main(request["argv"])
     finally:
         sys.stdout.flush()

@@ -10,32 +10,32 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from twofold.base.errors import ConfigError
-from twofold.settings.config import _schema, _sections, layers_for, load
-from twofold.settings.schema import edit_distance, resolve_name
+from twofold.settings.config import load, schema_for, sections
+from twofold.settings.schema import Schema, edit_distance, resolve_name
 
 LETTERS = string.ascii_lowercase + string.digits + "_."
 
 
 @cache
-def schema() -> dict:
-    return _schema(_sections(layers_for("td3", "pendulum", {})))
+def schema() -> Schema:
+    return schema_for(sections({"env": "control/gym", "learner.name": "td3", "networks.name": "vector"}))
 
 
 @cache
 def accepted() -> frozenset[str]:
     """Every way to write a setting: whole, bare, or by an alias, bare or whole."""
     names: set[str] = set()
-    for setting in schema().values():
-        section = setting.path.rpartition(".")[0]
-        for leaf in (setting.path.rpartition(".")[2], *setting.aliases):
-            names |= {leaf, f"{section}.{leaf}" if section else leaf}
+    for setting in schema().all.values():
+        *above, last = setting.path.split(".")
+        for leaf in (last, *setting.aliases):
+            names |= {".".join([*above[n:], leaf]) for n in range(len(above) + 1)}
     return frozenset(names)
 
 
 @st.composite
 def slips(draw: st.DrawFn, most: int = 1) -> tuple[str, str]:
     """(the setting that was meant, what was typed after one to `most` slips of the finger)."""
-    meant = draw(st.sampled_from(sorted(schema())))
+    meant = draw(st.sampled_from(sorted(schema().all)))
     typed = meant
     for _ in range(draw(st.integers(1, most))):
         kind = draw(st.sampled_from(["replace", "insert", "delete", "swap"]))

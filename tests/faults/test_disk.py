@@ -86,19 +86,19 @@ def test_training_goes_on_over_a_full_disk_and_saves_when_there_is_space(
 ) -> None:
     quiet = trainer(tmp_path / "quiet")
     quiet.train()
-    quiet.run.close()
+    quiet.keeper.run.close()
     made, held = trainer(small_disk / "run"), []
     seen: dict[str, Any] = {}
 
     def look() -> None:
         seen["newest"] = newest(small_disk / "run")
-        seen["state"] = made.run.checkpoints.read(seen["newest"])[0]
+        seen["state"] = made.keeper.run.checkpoints.read(seen["newest"])[0]
 
     free = {130: lambda: held.append(fill(small_disk, 8192)), 230: look, 235: lambda: held[0].unlink()}
     at_steps(made, free)
     with caplog.at_level(logging.ERROR):
         made.train()
-    made.run.close()
+    made.keeper.run.close()
     assert (
         seen["newest"] == 120 and int(seen["state"]["collector"]["steps"]) == 120
     )  # the last good one still loads
@@ -120,14 +120,14 @@ def test_full_disk_at_the_end_says_so_and_the_last_checkpoint_goes_on(
     at_steps(made, {290: lambda: held.append(fill(small_disk, 4096))})
     with pytest.raises(UserError, match=r"disk full: .* needs about [\d,]+ bytes"):
         made.train()
-    made.run.close()
+    made.keeper.run.close()
     held[0].unlink()
     again = trainer(small_disk / "run")
     again.train()
-    again.run.close()
+    again.keeper.run.close()
     quiet = trainer(tmp_path / "quiet")
     quiet.train()
-    quiet.run.close()
+    quiet.keeper.run.close()
     assert digest(small_disk / "run") == digest(tmp_path / "quiet")
 
 
@@ -150,8 +150,8 @@ def test_run_that_cannot_fit_is_refused_before_it_starts(small_disk: Path) -> No
         UserError, match=r"disk too full: checkpoints in .* need up to [\d,]+ bytes, [\d,]+ are free"
     ):
         made.train()
-    made.run.close()
-    assert made.steps == 0 and made.run.checkpoints.steps() == []
+    made.keeper.run.close()
+    assert made.steps == 0 and made.keeper.run.checkpoints.steps() == []
 
 
 def test_log_keeps_lines_in_memory_while_the_disk_is_full(
@@ -200,6 +200,6 @@ def test_tensorboard_on_a_full_disk_does_not_stop_training(small_disk: Path) -> 
     held: list[Path] = []
     at_steps(made, {100: lambda: held.append(fill(small_disk, 0)), 200: lambda: held[0].unlink()})
     made.train()
-    made.run.close()
+    made.keeper.run.close()
     assert newest(small_disk / "run") == 300
-    assert len(made.run.metrics.read()) == 61
+    assert len(made.keeper.run.metrics.read()) == 61

@@ -144,10 +144,7 @@ LIES = {
     "no space": put("observation_space", value=None),
     "deeply nested spaces": put("observation_space", value=DEEP),
     "another shape": put("observation_space", value={**BOX, "shape": [4]}),
-    "a module to import": put("values", "env", value="antigravity/world"),
-    "our own command line": put("values", "env", value="__main__/x"),
     "networks to import": put("values", "networks.name", value="os/system"),
-    "a gym id with a module": put("values", "env_args.id", value="this:Env-v0"),
     "settings that are a list": put("values", value=[1, 2]),
     "an unknown setting": put("values", "learner.evil", value=1),
     "arrays that are not there": put("rest", value={"actor": {"x": {"@": "/nowhere"}}, "normaliser": None}),
@@ -164,6 +161,24 @@ def test_policy_file_that_lies_is_refused(lie: Any, straight: Straight, tmp_path
     assert "antigravity" not in sys.modules and "this" not in sys.modules
     with limited_memory(1 << 30), pytest.raises(UserError):
         load_policy(path)
+    assert "antigravity" not in sys.modules and "this" not in sys.modules
+
+
+WORLD_LIES = {
+    "a module to import": put("values", "env", value="antigravity/world"),
+    "our own command line": put("values", "env", value="__main__/x"),
+    "a gym id with a module": put("values", "env_args.id", value="this:Env-v0"),
+}
+
+
+@pytest.mark.parametrize("lie", WORLD_LIES.values(), ids=WORLD_LIES.keys())
+def test_policy_that_lies_about_its_world_acts_and_its_world_is_refused(
+    lie: Any, straight: Straight, tmp_path: Path
+) -> None:
+    policy = load_policy(resealed(straight[0] / "best.safetensors", tmp_path / "lie.safetensors", lie))
+    assert np.isfinite(policy.act(np.zeros(policy.observation_space.shape))).all()
+    with pytest.raises(UserError):
+        _ = policy.config
     assert "antigravity" not in sys.modules and "this" not in sys.modules
 
 

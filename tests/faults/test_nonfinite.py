@@ -42,9 +42,9 @@ def stopped(made: Trainer, message: str) -> dict[str, np.ndarray]:
     """The evidence of a run that must stop with this message and leave only finite checkpoints behind."""
     with pytest.raises(NonFiniteError, match=message) as raised:
         made.train()
-    made.run.close()
-    for step in made.run.checkpoints.steps():
-        state, _ = made.run.checkpoints.read(step)
+    made.keeper.run.close()
+    for step in made.keeper.run.checkpoints.steps():
+        state, _ = made.keeper.run.checkpoints.read(step)
         for name, array in pack(state)[0].items():
             assert np.isfinite(array).all(), name
     path = re.search(r"in (\S+\.safetensors)", str(raised.value))
@@ -82,7 +82,7 @@ def test_world_that_returns_nonsense_is_stopped(tmp_path: Path, fault: str, name
     made._collect = collected  # type: ignore[method-assign]
     evidence = stopped(made, rf"^{name} is not finite .* at step 112;.*Nothing bad was saved")
     assert not np.isfinite(evidence[array]).all()
-    assert made.run.checkpoints.steps() == [100, 80]
+    assert made.keeper.run.checkpoints.steps() == [100, 80]
 
 
 def test_action_that_is_not_finite_never_reaches_the_world(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_action_that_is_not_finite_never_reaches_the_world(tmp_path: Path) -> No
 def test_loss_that_is_not_finite_stops_in_the_same_update(tmp_path: Path) -> None:
     made = trainer(tmp_path / "run")
     update = made.learner.update
-    poison = nan_after(31, made.learner.critic.values)  # type: ignore[attr-defined]
+    poison = nan_after(31, made.learner.nets.critic.values)
 
     def updated(batch: Any) -> None:
         poison()
@@ -115,7 +115,7 @@ def test_gradient_that_is_not_finite_is_named(tmp_path: Path) -> None:
     made = trainer(tmp_path / "run")
     learner: Any = made.learner
     gradients = learner.engine.critic_gradients
-    poison = nan_after(31, learner.critic.grads)
+    poison = nan_after(31, learner.nets.critic.grads)
 
     def wrong(*arguments: Any, **more: Any) -> Any:
         loss = gradients(*arguments, **more)
@@ -142,11 +142,11 @@ def test_evaluation_that_is_not_finite_never_becomes_the_best_score(tmp_path: Pa
 
 def test_run_goes_on_from_before_the_nan(tmp_path: Path) -> None:
     made = trainer(tmp_path / "run")
-    poison = nan_after(31, made.learner.critic.values)  # type: ignore[attr-defined]
+    poison = nan_after(31, made.learner.nets.critic.values)
     update = made.learner.update
     made.learner.update = lambda batch: poison() or update(batch)  # type: ignore[method-assign]
     stopped(made, "critic loss")
     again = trainer(tmp_path / "run")
     again.train()
-    again.run.close()
+    again.keeper.run.close()
     assert again.steps == 300

@@ -53,12 +53,12 @@ def soak(folder: Path, steps: int, env: str, **more: Any) -> tuple[float, int]:
             seen.append((made.steps, resident()))
 
     made._collect = collected  # type: ignore[method-assign]
-    made.run.lock()
+    made.keeper.run.lock()
     made.train()
     made.collector.world.close()
     for world in made.evaluations.values():
         world.close()
-    made.run.close()
+    made.keeper.run.close()
     at, memory = np.array(seen).T
     return float(np.polyfit(at, memory, 1)[0] * 10_000), len(os.listdir("/proc/self/fd")) - handles
 

@@ -53,7 +53,8 @@ def collected(world: WorkerRows, steps: int, n_step: int) -> tuple[list[Any], li
             new := writer.step(Steps(obs, action, reward, next_obs, terminated, truncated, valid))
         ) is not None:
             items += [
-                tuple(np.copy(x) for x in row) for row in zip(new.obs, new.next_obs, new.reward, strict=True)
+                tuple(np.copy(x) for x in row)
+                for row in zip(new.items.obs, new.items.next_obs, new.items.reward, strict=True)
             ]
         obs = next_obs
         if (done := terminated | truncated).any():

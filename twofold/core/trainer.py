@@ -8,13 +8,14 @@ from typing import Generic
 
 from twofold.base import finite
 from twofold.base.errors import ConfigError
+from twofold.base.progress import Progress, Quiet
 from twofold.base.setting import setting, settings
 from twofold.base.signals import Signals, Stopped
+from twofold.base.statistics import summaries
 from twofold.core import seeding
 from twofold.core.collect import Collector
-from twofold.core.evaluate import Interrupted, evaluate, summaries
+from twofold.core.evaluate import Interrupted, evaluate
 from twofold.core.experience import Item
-from twofold.core.progress import Progress, Quiet
 from twofold.core.protocols import Keeper, Learner, Metrics, Policy, State, World
 from twofold.core.replay import ReplayConfig, make_replay
 

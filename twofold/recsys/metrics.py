@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from twofold.core.evaluate import half_interval
+from twofold.base.statistics import half_interval
 from twofold.recsys.data import Array, Dataset, dominant_categories
 from twofold.recsys.users import Users
 

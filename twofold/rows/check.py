@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from twofold.base import tree
@@ -30,7 +31,7 @@ def check_world(world: World, steps: int = 200, seed: int = 7) -> list[str]:
 
 def _random_actions(world: World, rng: np.random.Generator) -> Any:
     space = world.single_action_space
-    if hasattr(space, "nvec"):
+    if isinstance(space, gym.spaces.MultiDiscrete):
         nvec = np.asarray(space.nvec)
         return rng.integers(0, np.broadcast_to(nvec, (world.num_envs, *nvec.shape)))
     return rng.uniform(-1, 1, (world.num_envs, *(space.shape or ()))).astype(np.float32)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 from twofold.base.errors import MissingPackage
 
@@ -27,6 +28,11 @@ class Domain:
     packages: tuple[str, ...] = ()  # whose versions a result depends on
     extra: str = ""  # of the installation, where a package is missing
     translate: str = ""  # 'module:function': command lines that its users know -> ours
+    train_options: tuple[str, ...] = ()  # options of `train` that only `translate` understands
+    observers: Mapping[str, str] = field(default_factory=dict)  # --observer=KIND:... -> 'module:function'
+    judges: Mapping[str, str] = field(
+        default_factory=dict
+    )  # option of `eval` -> 'module:function' that takes over
 
     def load(self) -> None:
         """Import the parts, so that they register themselves."""
@@ -38,6 +44,13 @@ class Domain:
                 if missing == module or missing.startswith("twofold."):
                     raise
                 raise MissingPackage(missing, self.extra or self.name, f"the domain '{self.name}'") from None
+
+
+def function_at(place: str) -> Callable[..., Any]:
+    """The function that a domain names as 'module:function'."""
+    module, _, name = place.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return found
 
 
 @lru_cache(maxsize=1)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from twofold.base.errors import UserError
-from twofold.core.evaluate import half_interval
+from twofold.base.statistics import half_interval
 from twofold.store.files import replace_bytes
 from twofold.store.jsonlines import JsonLines
 

@@ -26,7 +26,7 @@ from twofold.base.errors import CheckpointError
 from twofold.core.replay import Ring
 from twofold.store import files
 
-FORMAT = 1
+FORMAT = 2
 _NAME = re.compile(r"step_\d{12}$")
 _FILE = re.compile(r"[A-Za-z0-9_]+\.(safetensors|json)$")
 log = logging.getLogger("twofold")

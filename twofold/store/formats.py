@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from twofold.base.errors import CheckpointError
@@ -12,6 +13,9 @@ _GONE = (
     "learner.lr_floor",
     "learner.normalise_obs",
     "networks.critic_outputs",
+    "replay.alpha",
+    "replay.min_priority",
+    "replay.sampling",
     "trainer.best_by",
 )
 _GONE_OF = {"control/walker": ("env_args.fall_penalty", "env_args.torque_cost")}
@@ -27,10 +31,17 @@ _MOVED = {
 }
 
 
+def refuse_what_is_gone(values: dict[str, Any], path: Path) -> None:
+    """A policy of format 1 that needs what this version has no more cannot act as it did."""
+    outputs = values.get("networks.critic_outputs", 1)
+    gone = ["learner.normalise_obs"] if values.get("learner.normalise_obs") else []
+    gone += ["networks.critic_outputs"] if outputs != 1 else []
+    if gone:
+        raise CheckpointError(f"{path} has policy format 1 with {gone[0]}: only twofold 0.1 reads that")
+
+
 def from_format_1(values: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a policy file of format 1 under their present names."""
-    if values.get("learner.normalise_obs") or values.get("networks.critic_outputs", 1) != 1:
-        raise CheckpointError("a policy of an earlier version with normalise_obs or quantiles cannot be read")
+    """The settings of format 1 under their present names; those that are gone are left out."""
     gone = _GONE + _GONE_OF.get(str(values.get("env")), ())
     new = {_MOVED.get(key, key): value for key, value in values.items() if key not in gone}
     shape = values.get("learner.expl_noise_schedule", "constant")

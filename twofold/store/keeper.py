@@ -17,8 +17,9 @@ from safetensors.numpy import save as encode
 from twofold.base import tree
 from twofold.base.errors import CheckpointError, NonFiniteError, UserError
 from twofold.base.signals import Stopped
+from twofold.base.statistics import summaries
 from twofold.core import seeding
-from twofold.core.evaluate import Interrupted, evaluate, summaries
+from twofold.core.evaluate import Interrupted, evaluate
 from twofold.core.protocols import Learner, Metrics, State, Summary
 from twofold.core.trainer import Trainer
 from twofold.store import files

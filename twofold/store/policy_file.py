@@ -24,7 +24,7 @@ from twofold.settings.registry import learners, networks
 from twofold.settings.schema import nearest
 from twofold.store import files, spaces
 from twofold.store.checkpoint import FormatError, pack, unpack
-from twofold.store.formats import from_format_1
+from twofold.store.formats import from_format_1, refuse_what_is_gone
 from twofold.store.limits import allocation_limit
 
 FORMAT = 2
@@ -108,6 +108,7 @@ def unseal(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
     if not isinstance(about, dict) or _body(arrays, about) != wanted:
         raise CheckpointError(f"{path} does not match its checksum: damaged")
     if about.get("format") == 1 and isinstance(about.get("values"), dict):
+        refuse_what_is_gone(about["values"], path)
         about = about | {"format": FORMAT, "values": from_format_1(about["values"])}
     if about.get("format") != FORMAT:
         found = str(about.get("format"))[:20]

@@ -18,9 +18,11 @@ from twofold.settings.config import Resolved, from_values, plain
 from twofold.settings.domains import domains
 from twofold.store import files
 from twofold.store.checkpoint import Checkpoints
+from twofold.store.formats import from_format_1
 from twofold.store.jsonlines import JsonLines
 from twofold.store.policy_file import weights_digest
 
+FORMAT = 2  # of config.json
 _PACKAGES = ("torch", "numpy", "pydantic")  # besides those that the domains name
 _ABOUT_TEST = ("seeds", "step", "policy")  # what test.json says of itself; the rest are worlds
 
@@ -77,7 +79,8 @@ class Run:
         record = files.read_json(folder / "config.json")
         if not isinstance(record, dict) or not isinstance(record.get("values"), dict):
             raise CheckpointError(f"{folder / 'config.json'} is damaged")
-        resolved = from_values(record["values"], str(folder / "config.json"))
+        values = record["values"] if record.get("format") == FORMAT else from_format_1(record["values"])
+        resolved = from_values(values, str(folder / "config.json"))
         origin = record.get("origin")
         return cls(
             folder, Resolved(resolved.config, resolved.values, origin if isinstance(origin, dict) else {})
@@ -85,7 +88,7 @@ class Run:
 
     def keep_config(self) -> None:
         """Write every setting and the layer that set it."""
-        record = {"values": plain(self.resolved.values), "origin": self.resolved.origin}
+        record = {"format": FORMAT, "values": plain(self.resolved.values), "origin": self.resolved.origin}
         with files.disk_full_explained(self.folder, 100_000):
             files.replace_bytes(self.folder / "config.json", files.to_json(record))
 

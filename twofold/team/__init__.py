@@ -23,4 +23,7 @@ DOMAIN = Domain(
     packages=("pettingzoo", "mpe2", "lbforaging", "rware"),
     extra="team",
     translate="twofold.team.pymarl:translate",
+    train_options=("multi-algs", "train-alg", "partners"),
+    observers={"sacred": "twofold.team.observers:observed"},
+    judges={"partners": "twofold.team.commands:eval_partners"},
 )

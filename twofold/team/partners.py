@@ -11,8 +11,8 @@ import numpy as np
 
 from twofold.assemble import Parts, assemble, torch_as
 from twofold.base.errors import ConfigError, UserError
-from twofold.core.evaluate import half_interval
-from twofold.core.progress import Quiet
+from twofold.base.progress import Quiet
+from twofold.base.statistics import half_interval
 from twofold.settings.config import flatten, layers_for, resolve
 from twofold.store import files
 from twofold.store.policy_file import LoadedPolicy, policy_bytes

@@ -1,0 +1,109 @@
+"""Commands that only look: show, list."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from twofold.cli.arguments import Arguments, parse
+
+
+def _show(argv: list[str]) -> int:
+    from twofold.settings.config import layers_for, plain, resolve
+    from twofold.settings.imports import import_user_code
+    from twofold.store.run import Run
+
+    typed = parse(argv, ("config", "env-config", "import", "explain", "schema"))
+    import_user_code(typed.options.get("import", ()))
+    if "explain" in typed.options or "schema" in typed.options:
+        return _explain(typed)
+    if typed.places:
+        run = Run.open(Path(typed.places[0]))
+        resolved = run.resolved
+    else:
+        names = typed.options.get("config", "td3"), typed.options.get("env-config", "pendulum")
+        resolved = resolve(layers_for(*names, typed.settings))
+    for key, value in sorted(plain(resolved.values).items()):
+        print(f"{key:<34} {value!s:<28} {resolved.origin.get(key, '')}")
+    if typed.places:
+        _show_progress(run)
+    return 0
+
+
+def _explain(typed: Arguments) -> int:
+    """Every setting with its meaning, or a JSON schema for editors."""
+    import json
+
+    from twofold.settings.config import layers_for, resolve
+    from twofold.settings.explain import explained, json_schema
+
+    names = typed.options.get("config", "td3"), typed.options.get("env-config", "pendulum")
+    config = resolve(layers_for(*names, typed.settings)).config
+    if "schema" in typed.options:
+        print(json.dumps(json_schema(config), indent=1))
+    else:
+        print(explained(config, typed.options["explain"]))
+    return 0
+
+
+def _show_progress(run: Any) -> None:
+    from twofold.store import files
+
+    print()
+    for key, value in files.read_json(run.folder / "provenance.json").items():
+        print(f"{key:<34} {value}")
+    steps = run.checkpoints.steps()
+    print(f"{'checkpoints at steps':<34} {steps or 'none yet'}")
+    for record in run.evaluations.read()[-5:]:
+        mean = record["return"]["mean"]
+        print(
+            f"step {record['step']:<10} {record['world']:<18} return {mean:.2f} ± {record['return']['std']:.2f}"
+        )
+    if (scores := run.test_scores()) is not None:
+        print_scores(scores, "test")
+
+
+def _list(argv: list[str]) -> int:
+    from twofold.base.errors import MissingPackage
+    from twofold.settings.domains import domains
+    from twofold.settings.presets import Kind, presets
+    from twofold.settings.registry import learners, networks, worlds
+    from twofold.store.policy_file import zoo_names
+
+    registries = {"worlds": worlds, "learners": learners, "networks": networks}
+    for domain in domains().values():
+        print(f"{domain.name}: {domain.about}")
+        try:
+            domain.load()
+        except MissingPackage as error:
+            print(f"  ({error})")
+        _list_parts(registries, f"{domain.name}/")
+        kinds: tuple[tuple[str, Kind], ...] = (("--env-config", "envs"), ("--config", "algs"))
+        for option, kind in kinds:
+            print(f"  {option}")
+            for preset in presets(kind):
+                if preset.domain == domain.name:
+                    made_for = f"  [with {', '.join(preset.worlds)}]" if preset.worlds else ""
+                    print(f"    {preset.name:<22} {preset.about}{made_for}")
+    print("for every domain")
+    _list_parts(registries, "")
+    print(f"--zoo (trained policies)\n    {', '.join(zoo_names())}")
+    return 0
+
+
+def _list_parts(registries: dict[str, Any], prefix: str) -> None:
+    """The registered parts of one domain, or those that belong to none."""
+    for title, registry in registries.items():
+        own = [n for n in registry.names() if (n.startswith(prefix) if prefix else "/" not in n)]
+        if own:
+            print(f"  {title}")
+        for name in own:
+            print(f"    {name:<22} {registry.get(name).doc}")
+
+
+def print_scores(scores: dict[str, Any], where: str) -> None:
+    for world, metrics in scores.items():
+        for name, s in metrics.items():
+            interval = f"95 % interval [{s['low']:.2f}, {s['high']:.2f}]"
+            count = f"({s['episodes']:.0f} episodes, {where})"
+            print(f"{world:<10} {name:<12} {s['mean']:10.2f} ± {s['std']:.2f}  {interval}  {count}")
