@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from twofold.base import tree
 from twofold.base.errors import WorldError
-from twofold.core.experience import Array, Obs, Steps, Written, blank_like, named
+from twofold.core.experience import Array, Steps, Written, blank_like, named
 from twofold.team.worlds.space import shape_of
 
 
@@ -19,7 +17,7 @@ from twofold.team.worlds.space import shape_of
 class Episode:
     """The team's item; obs has one step more than the rest, so that the last step has a successor."""
 
-    obs: Obs  # dict of [T + 1, ...]
+    obs: dict[str, Array]  # [T + 1, ...] each
     action: Array  # [T, A] or [T, A, a]
     reward: Array  # [T]
     terminated: Array  # [T]; a time limit is not an end
@@ -57,7 +55,7 @@ class EpisodeWriter:
             raise WorldError(f"an episode is longer than the {self.limit} steps that its world declares")
         episode = self._open
         obs, next_obs = named(steps.obs), named(steps.next_obs)
-        for key, leaf in named(episode.obs).items():
+        for key, leaf in episode.obs.items():
             leaf[rows, at], leaf[rows, at + 1] = obs[key], next_obs[key]
         episode.action[rows, at], episode.reward[rows, at] = steps.action, steps.reward
         episode.terminated[rows, at], episode.filled[rows, at] = steps.terminated, 1
@@ -91,20 +89,3 @@ def _stored(dtype: Any) -> Any:
 def longest(filled: Array) -> int:
     """Steps of the longest episode of a batch [B, T]: nothing needs computing after it."""
     return max(1, int(np.flatnonzero(filled.any(axis=0)).max(initial=-1)) + 1)
-
-
-class EpisodeLearner:
-    """What all learners of whole episodes have: their writer, and the numbers of the last update."""
-
-    _spaces: tuple[Any, Any]  # of observations and actions
-    _metrics: dict[str, Tensor]
-
-    def writer(self, rows: int) -> EpisodeWriter:
-        return EpisodeWriter(rows, *self._spaces)
-
-    def metrics(self) -> dict[str, float]:
-        return {f"learner/{name}": float(value) for name, value in self._metrics.items()}
-
-    def first_bad(self) -> str | None:
-        bad = [name for name, value in self._metrics.items() if not math.isfinite(float(value))]
-        return f"learner/{bad[0]}" if bad else None

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from twofold.core.experience import Array
 from twofold.team.worlds.battlefield import Battlefield
 
-Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 LOOPS = 8  # game loops of one step, as SMAC's step_mul
 SECONDS = LOOPS / 16
 SIGHT = 9.0
@@ -173,7 +173,8 @@ class Battle:
         ours = unit < self.field.allies
         near[:, : self.field.allies] &= not ours
         near[:, self.field.allies :] &= ours
-        return near * self.field.damage[unit] * fires[:, None]
+        blast: Array = near * self.field.damage[unit] * fires[:, None]
+        return blast
 
     def _mend(self, heals: Array, at: Array) -> None:
         rows, units = heals.shape

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw
 
+from twofold.core.experience import Array
 from twofold.team.worlds.battle import Battle
 
-Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 CELL = 16  # pixels
 GROUND, ALLY, ENEMY, DEAD = (28, 32, 38), (84, 160, 255), (255, 96, 84), (70, 74, 80)
 HEALTH, SHIELD, SHOT = (110, 220, 110), (130, 200, 255), (250, 220, 120)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import ModuleType
 from typing import Any, Literal
 
@@ -13,10 +13,10 @@ import gymnasium as gym
 import numpy as np
 
 from twofold.base.errors import ConfigError, MissingPackage
+from twofold.base.setting import setting, settings
+from twofold.core.experience import Array
 from twofold.settings.registry import worlds
 from twofold.team.worlds.single import Other, ParallelGame, TeamEnv, TupleGame, rows_of
-
-Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 
 
 def _package(name: str, why: str) -> ModuleType:
@@ -33,14 +33,17 @@ def _view(cfg: Any, mode: str) -> Any:
     return _MAKERS[type(cfg)](cfg, rows=1, purpose="eval")
 
 
-@dataclass(frozen=True)
+@settings
 class LBFConfig:
     """Level-based foraging."""
 
-    id: str = field(default="Foraging-8x8-2p-2f-coop-v3", metadata={"aliases": ("key", "map_name")})
-    time_limit: int = 50  # steps of an episode
-    individual: bool = False  # show each agent its own reward (general-sum)
-    batched: bool = True  # step all rows in one call where everything is in sight; the episodes are the same
+    id: str = setting(
+        "a game of the package", default="Foraging-8x8-2p-2f-coop-v3", aliases=("key", "map_name")
+    )
+    time_limit: int = setting("longest episode", default=50, ge=1, unit="steps")
+    batched: bool = setting(
+        "step all rows in one call where everything is in sight; the episodes are the same", default=True
+    )
 
 
 @worlds.register("team/lbf", config=LBFConfig, view=_view)
@@ -57,22 +60,21 @@ def lbf(cfg: LBFConfig, *, rows: int, purpose: str) -> Any:
 
     first = make()
     if cfg.batched and can_batch(first):
-        return Foraging(first, rows, cfg.time_limit, individual=cfg.individual)
+        return Foraging(first, rows, cfg.time_limit)
 
     def single() -> TeamEnv:
         game = TupleGame(make(), cfg.time_limit, before_reset=forget, ended=ended)
-        return TeamEnv(game, individual=cfg.individual)
+        return TeamEnv(game)
 
     return rows_of(single, rows)
 
 
-@dataclass(frozen=True)
+@settings
 class WarehouseConfig:
     """Robots in a warehouse."""
 
-    id: str = field(default="rware-tiny-2ag-v2", metadata={"aliases": ("key", "map_name")})
-    time_limit: int = 500
-    individual: bool = False
+    id: str = setting("a game of the package", default="rware-tiny-2ag-v2", aliases=("key", "map_name"))
+    time_limit: int = setting("longest episode", default=500, ge=1, unit="steps")
 
 
 @worlds.register("team/rware", config=WarehouseConfig, view=_view)
@@ -82,7 +84,7 @@ def rware(cfg: WarehouseConfig, *, rows: int, purpose: str) -> Any:
 
     def make() -> TeamEnv:
         game = TupleGame(_gym_env(cfg.id, max_steps=cfg.time_limit), cfg.time_limit, ended=lambda env: False)
-        return TeamEnv(game, individual=cfg.individual)
+        return TeamEnv(game)
 
     return rows_of(make, rows)
 
@@ -96,19 +98,30 @@ def _gym_env(id: str, **settings: Any) -> Any:
         raise ConfigError(f"env_args.id: {error}") from None
 
 
-@dataclass(frozen=True)
-class ParticleConfig:
+@settings
+class ParallelConfig:
+    """Any PettingZoo parallel environment."""
+
+    id: str = setting(
+        "the environment, such as butterfly.pistonball_v6", default="", aliases=("key", "map_name")
+    )
+    time_limit: int = setting("longest episode", default=500, ge=1, unit="steps")
+    team: str = setting("agents whose names begin so are the team; empty: all", default="")
+    others: Literal["random", "flee", "stand"] = setting("who plays the other agents", default="random")
+    reward: Literal["sum", "mean"] = setting("what the team gets of its agents' rewards", default="sum")
+    kwargs: dict[str, Any] = setting("more settings of the game", factory=dict)  # as the package types them
+
+
+@settings
+class ParticleConfig(ParallelConfig):
     """A multi-particle game."""
 
-    id: str = field(default="simple_spread_v3", metadata={"aliases": ("key", "map_name")})
-    time_limit: int = 25
-    continuous: bool = False  # actions in [-1, 1] for TD3 in place of choices
-    team: str = ""  # agents whose names begin so are the team; all when empty
-    others: Literal["random", "flee", "stand"] = "random"  # who plays the other agents
-    reward: Literal["sum", "mean"] = "sum"  # what the team gets of its agents' rewards
-    individual: bool = False
-    batched: bool = True  # step all rows of simple_spread in one call; the episodes are the same
-    kwargs: dict[str, Any] = field(default_factory=dict)  # more settings of the game
+    id: str = setting("the game", default="simple_spread_v3", aliases=("key", "map_name"))
+    time_limit: int = setting("longest episode", default=25, ge=1, unit="steps")
+    continuous: bool = setting("actions in [-1, 1] for TD3 in place of choices", default=False)
+    batched: bool = setting(
+        "step all rows of simple_spread in one call; the episodes are the same", default=True
+    )
 
 
 def _view_particles(cfg: ParticleConfig, mode: str) -> Any:
@@ -132,25 +145,12 @@ def mpe(cfg: ParticleConfig, *, rows: int, purpose: str) -> Any:
         from twofold.team.worlds.spread import Spread
 
         settings = {known[key]: value for key, value in cfg.kwargs.items()}
-        return Spread(rows, cfg.time_limit, reward=cfg.reward, individual=cfg.individual, **settings)
+        return Spread(rows, cfg.time_limit, reward=cfg.reward, **settings)
     return _parallel(cfg, "mpe2", rows, {"max_cycles": cfg.time_limit, "continuous_actions": cfg.continuous})
 
 
-@dataclass(frozen=True)
-class PettingZooConfig:
-    """Any PettingZoo parallel environment."""
-
-    id: str = field(default="", metadata={"aliases": ("key", "map_name")})  # such as butterfly.pistonball_v6
-    time_limit: int = 500
-    team: str = ""
-    others: Literal["random", "flee", "stand"] = "random"
-    reward: Literal["sum", "mean"] = "sum"
-    individual: bool = False
-    kwargs: dict[str, Any] = field(default_factory=dict)
-
-
-@worlds.register("team/pettingzoo", config=PettingZooConfig, view=_view)
-def pettingzoo(cfg: PettingZooConfig, *, rows: int, purpose: str) -> Any:
+@worlds.register("team/pettingzoo", config=ParallelConfig, view=_view)
+def pettingzoo(cfg: ParallelConfig, *, rows: int, purpose: str) -> Any:
     """Any PettingZoo parallel environment by name, for example env_args.id=butterfly.pistonball_v6."""
     if not cfg.id:
         raise ConfigError("env_args.id: name the environment, for example env_args.id=sisl.pursuit_v4")
@@ -161,9 +161,7 @@ def pettingzoo(cfg: PettingZooConfig, *, rows: int, purpose: str) -> Any:
     return _parallel(cfg, "pettingzoo", rows, {})
 
 
-def _parallel(
-    cfg: ParticleConfig | PettingZooConfig, package: str, rows: int, settings: dict[str, Any]
-) -> Any:
+def _parallel(cfg: ParallelConfig, package: str, rows: int, settings: dict[str, Any]) -> Any:
     _package(package, f"the world '{cfg.id}'")
     try:
         module = importlib.import_module(f"{package}.{cfg.id}")
@@ -175,7 +173,7 @@ def _parallel(
     def make() -> TeamEnv:
         env = module.parallel_env(render_mode="rgb_array", **(settings | cfg.kwargs))
         game = ParallelGame(env, cfg.time_limit, team=cfg.team, other=OTHERS[cfg.others])
-        return TeamEnv(game, reward=cfg.reward, individual=cfg.individual)
+        return TeamEnv(game, reward=cfg.reward)
 
     return rows_of(make, rows)
 
@@ -214,5 +212,5 @@ _MAKERS: dict[type, Callable[..., Any]] = {
     LBFConfig: lbf,
     WarehouseConfig: rware,
     ParticleConfig: mpe,
-    PettingZooConfig: pettingzoo,
+    ParallelConfig: pettingzoo,
 }

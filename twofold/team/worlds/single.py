@@ -10,10 +10,9 @@ import numpy as np
 from gymnasium import spaces
 
 from twofold.base.errors import ConfigError, WorldError
+from twofold.core.experience import Array
 from twofold.rows.envs import EnvRows
 from twofold.team.worlds.space import TeamShape, team_space
-
-Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 
 
 class Game(Protocol):
@@ -38,12 +37,11 @@ class TeamEnv(gym.Env[Any, Any]):
     Agents with fewer observations or actions than the others are padded: what is missing is zero and not available.
     """
 
-    def __init__(self, game: Game, *, reward: str = "sum", individual: bool = False) -> None:
-        self.game, self._reward, self._individual = game, reward, individual
+    def __init__(self, game: Game, *, reward: str = "sum") -> None:
+        self.game, self._reward = game, reward
         agents, width = len(game.observations), max(int(np.prod(o.shape)) for o in game.observations)
         self.metadata, self.render_mode = {"render_modes": ["rgb_array"], "render_fps": 8}, "rgb_array"
         self._limit, self._steps = game.limit, 0
-        self._rewards = np.zeros(agents, np.float32)
         self._continuous = isinstance(game.actions[0], spaces.Box)
         counts = self._action_spaces()
         self._avail = np.zeros((agents, max(counts)), np.uint8)
@@ -52,7 +50,7 @@ class TeamEnv(gym.Env[Any, Any]):
         game.reset(0)
         whole = game.state()
         state = agents * width if whole is None else whole.size
-        self._shape = TeamShape(agents, width, state, max(counts), game.limit, individual)
+        self._shape = TeamShape(agents, width, state, max(counts), game.limit)
         self.observation_space = team_space(self._shape)
 
     def _action_spaces(self) -> list[int]:
@@ -74,13 +72,11 @@ class TeamEnv(gym.Env[Any, Any]):
     ) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         self._steps = 0
-        self._rewards[:] = 0
         return self._observe(self.game.reset(seed)), {}
 
     def step(self, action: Array) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         obs, rewards, terminated, truncated = self.game.step(self._split(action))
         self._steps += 1
-        self._rewards[:] = rewards
         reward = float(np.mean(rewards) if self._reward == "mean" else np.sum(rewards))
         truncated = truncated or (self._steps >= self._limit and not terminated)
         return self._observe(obs), reward, terminated, truncated, {"episode": dict(self.game.metrics)}
@@ -109,13 +105,12 @@ class TeamEnv(gym.Env[Any, Any]):
         if avail is not None:
             self._avail = np.asarray(avail, np.uint8)
         state = padded.ravel().copy() if whole is None else np.asarray(whole, np.float32).ravel()
-        found = {
+        return {
             "obs": padded,
             "state": state,
             "avail": self._avail.copy(),
             "step": np.array(self._steps, np.int32),
         }
-        return found | ({"rewards": self._rewards.copy()} if self._individual else {})
 
     def render(self) -> Any:
         return self.game.render()
