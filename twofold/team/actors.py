@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import gymnasium as gym
 import torch
 from torch import Tensor, nn
@@ -14,7 +12,7 @@ from twofold.learners.actor_critic import ActorCritic
 from twofold.learners.vector import Width
 from twofold.nets import MLP, Twin
 from twofold.settings.registry import networks
-from twofold.team.worlds.space import shape_of
+from twofold.team.worlds.space import Space, shape_of
 
 
 @settings
@@ -32,8 +30,8 @@ class TeamActors(ActorCritic):
     def __init__(
         self,
         cfg: ActorsConfig,
-        observation_space: gym.Space[Any],
-        action_space: gym.Space[Any],
+        observation_space: Space,
+        action_space: Space,
         generator: torch.Generator,
     ) -> None:
         self.cfg, self.shape, self.generator = cfg, shape_of(observation_space), generator

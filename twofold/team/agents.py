@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import gymnasium as gym
 import numpy as np
 import torch
 from torch import Tensor
@@ -15,7 +12,7 @@ from twofold.core.protocols import State
 from twofold.core.schedules import Schedule
 from twofold.nets.recurrent import Recurrent
 from twofold.settings.registry import networks
-from twofold.team.worlds.space import TeamShape, shape_of
+from twofold.team.worlds.space import Space, TeamShape, shape_of
 
 
 @settings
@@ -37,8 +34,8 @@ class TeamNetworks:
     def __init__(
         self,
         cfg: AgentsConfig,
-        observation_space: gym.Space[Any],
-        action_space: gym.Space[Any],
+        observation_space: Space,
+        action_space: Space,
         generator: torch.Generator,
     ) -> None:
         self.cfg, self.shape, self.generator = cfg, shape_of(observation_space), generator

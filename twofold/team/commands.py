@@ -6,13 +6,14 @@ import argparse
 import csv
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twofold.base.errors import ConfigError, UserError
 from twofold.base.signals import Stopped
 from twofold.settings.config import layers_for, resolve
 from twofold.settings.presets import parse_value
 from twofold.team.sets import PartnerSet, parse_team, read_partners
+from twofold.team.worlds.space import Values
 
 if TYPE_CHECKING:
     from twofold.team.crossplay import CrossPlay
@@ -191,7 +192,7 @@ def _print_table(played: CrossPlay) -> None:
         print(f"{row[-25:]:<26}" + "".join(f"{cell:>{width}}" for cell in cells))
 
 
-def mixed_team(options: dict[str, Any], settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def mixed_team(options: Values, settings: Values) -> tuple[Values, Values]:
     """--multi_algs --config=4iql3qmix1iql_omg --train_alg=iql_omg --partners=SET as an ordinary training."""
     team = parse_team(options.get("config", ""))
     trained = options.get("train-alg") or team[-1][1]
@@ -227,7 +228,7 @@ def mixed_team(options: dict[str, Any], settings: dict[str, Any]) -> tuple[dict[
     return options, arguments | where | {"env_args.seats": seats} | kept
 
 
-def check_team(team: list[tuple[int, str]], world: str, world_args: dict[str, Any]) -> None:
+def check_team(team: list[tuple[int, str]], world: str, world_args: Values) -> None:
     """Refuse a team whose members are not as many as the world has seats."""
     from twofold.team.worlds.partnered import inner_world
     from twofold.team.worlds.space import shape_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from twofold.store.policy_file import LoadedPolicy
 from twofold.team.seating import Group, Seating
 from twofold.team.sets import PartnerSet
 from twofold.team.worlds.partnered import Seated, inner_world
-from twofold.team.worlds.space import Stepped, shape_of
+from twofold.team.worlds.space import Stepped, Values, shape_of
 
 
 def kind_of(found: PartnerSet, name: str) -> str:
@@ -73,7 +72,7 @@ class Met:
 
 
 def meet(
-    world: tuple[str, dict[str, Any]],
+    world: tuple[str, Values],
     first: LoadedPolicy,
     second: LoadedPolicy,
     *,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from twofold.base import tree
 from twofold.base.errors import WorldError
 from twofold.core.experience import Array, Steps, Written, blank_like, named
-from twofold.team.worlds.space import shape_of
+from twofold.core.protocols import State
+from twofold.team.worlds.space import Space, shape_of
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Episode:
 class EpisodeWriter:
     """Collects the steps of every row and gives out whole episodes."""
 
-    def __init__(self, rows: int, observation_space: Any, action_space: Any) -> None:
+    def __init__(self, rows: int, observation_space: Space, action_space: Space) -> None:
         self.rows, self.limit = rows, shape_of(observation_space).limit
         self._spaces = (observation_space, action_space)
         self._length = np.zeros(rows, np.int64)
@@ -72,16 +73,16 @@ class EpisodeWriter:
             for leaf in tree.leaves(self._open):
                 leaf[rows] = 0
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         return {"length": self._length, "open": dict(tree.items(self._open))}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         self._length[:] = state["length"]
         for path, leaf in tree.items(self._open):
             leaf[:] = state["open"][path]
 
 
-def _stored(dtype: Any) -> Any:
+def _stored(dtype: DTypeLike) -> DTypeLike:
     """Action numbers need no eight bytes."""
     return np.int16 if np.issubdtype(dtype, np.int64) else dtype
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
-import gymnasium as gym
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -20,6 +19,7 @@ from twofold.nets.recurrent import Recurrent, Unroll
 from twofold.team.agents import TeamNetworks, fill_episodes
 from twofold.team.episodes import Episode, EpisodeWriter, longest
 from twofold.team.optimise import Kept, OptimiserName, Weights
+from twofold.team.worlds.space import Space
 
 
 @settings
@@ -61,8 +61,8 @@ class Given(TypedDict):
     """What every learner is made with, beside its settings."""
 
     networks: TeamNetworks
-    observation_space: gym.Space[Any]
-    action_space: gym.Space[Any]
+    observation_space: Space
+    action_space: Space
     rngs: Generators
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from twofold.assemble import Parts, assemble, torch_as
 from twofold.base.errors import ConfigError, UserError
@@ -16,6 +15,7 @@ from twofold.store import files
 from twofold.store.policy_file import policy_bytes
 from twofold.store.run import Run
 from twofold.team.sets import About, Partner, PartnerSet, write_partners
+from twofold.team.worlds.space import Values
 
 
 def make_population(
@@ -25,7 +25,7 @@ def make_population(
     algorithms: list[str],
     seeds: list[int],
     checkpoints: int,
-    settings: dict[str, Any],
+    settings: Values,
     say: Callable[[str], None] = lambda text: None,
 ) -> PartnerSet:
     """Train algorithms x seeds, keep `checkpoints` policies of each along the way, and write the set.
@@ -55,7 +55,7 @@ def make_population(
     return write_partners(folder, partners, about, train=[], test=[])
 
 
-def _world(resolved: Resolved) -> tuple[str, dict[str, Any]]:
+def _world(resolved: Resolved) -> tuple[str, Values]:
     """The world of a run, and its settings by dotted name."""
     prefix, values = "env_args.", resolved.values
     return resolved.config.env, {k.removeprefix(prefix): v for k, v in values.items() if k.startswith(prefix)}
@@ -95,7 +95,7 @@ def gather_population(folder: Path, runs: list[Path]) -> PartnerSet:
     if (folder / "partners.json").exists():
         raise UserError(f"{folder} is a partner set already: nothing was touched; give another folder")
     partners: list[Partner] = []
-    about: tuple[str, dict[str, Any]] | None = None
+    about: tuple[str, Values] | None = None
     for path in runs:
         run = Run.open(path)
         if not (path / "best.safetensors").exists():

@@ -6,13 +6,13 @@ import json
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from twofold.base.errors import CheckpointError, ConfigError
 from twofold.base.setting import setting, settings
 from twofold.store import files
 from twofold.store.policy_file import LoadedPolicy, load_policy
 from twofold.team.reading import checked_as
+from twofold.team.worlds.space import Values
 
 FORMAT = 1
 
@@ -22,7 +22,7 @@ class About:
     """The world that partners were trained in, how, and the version of the set."""
 
     world: str = setting("a registered world")
-    world_args: dict[str, Any] = setting("its settings by dotted name", factory=dict)  # of any world
+    world_args: Values = setting("its settings by dotted name", factory=dict)
     version: str = setting("a checksum of the policies", default="")
     env_config: str = setting("the preset of the world", default="")
     steps: int = setting("of each training", default=0, ge=0)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from twofold.core.experience import Array
+from twofold.core.protocols import State
 from twofold.team.worlds.battlefield import Battlefield
 
 LOOPS = 8  # game loops of one step, as SMAC's step_mul
@@ -190,9 +189,9 @@ class Battle:
             grows = (self.quiet >= SHIELD_DELAY) & self.alive
             self.shield = np.minimum(self.shield + SHIELD_GROWTH * grows, full).astype(np.float32)
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> State:
         return {name: getattr(self, name).copy() for name in _ARRAYS}
 
-    def restore(self, snapshot: dict[str, Any]) -> None:
+    def restore(self, snapshot: State) -> None:
         for name in _ARRAYS:
             setattr(self, name, np.array(snapshot[name]))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from PIL import Image, ImageDraw
 
@@ -42,7 +40,7 @@ def _pixel(battle: Battle, row: int, unit: int) -> tuple[float, float]:
     return float(x) * CELL, float(battle.field.size[1] - y) * CELL
 
 
-def _draw_unit(canvas: Any, battle: Battle, row: int, unit: int) -> None:
+def _draw_unit(canvas: ImageDraw.ImageDraw, battle: Battle, row: int, unit: int) -> None:
     field, alive = battle.field, bool(battle.alive[row, unit])
     x, y = _pixel(battle, row, unit)
     radius = float(field.each("radius")[unit]) * CELL

@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from twofold.core.experience import Array
 from twofold.team.worlds.space import (
     METADATA,
     Arrays,
+    Foreign,
+    Frames,
+    Info,
     Seeds,
     Stepped,
     TeamObs,
@@ -27,7 +28,7 @@ LOAD = 5
 MOVES = np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1], [0, 0]])  # stay, north, south, west, east, load
 
 
-def can_batch(env: Any) -> bool:
+def can_batch(env: Foreign) -> bool:
     """Whether a game of the package is one that this file knows: everything in sight, plain observations."""
     return (
         env.sight >= max(env.rows, env.cols)
@@ -42,7 +43,7 @@ class Foraging(Arrays, TeamWorld):
 
     state = ("place", "level", "food", "spawned", "step", "foraged")
 
-    def __init__(self, env: Any, rows: int, limit: int) -> None:
+    def __init__(self, env: Foreign, rows: int, limit: int) -> None:
         self.metadata, self.render_mode = dict(METADATA), "rgb_array"
         self.env, self.limit = env, limit
         self.players, self.foods = len(env.players), int(env.max_num_food)
@@ -60,9 +61,7 @@ class Foraging(Arrays, TeamWorld):
             [[i, *(j for j in range(self.players) if j != i)] for i in range(self.players)]
         )
 
-    def reset(
-        self, *, seed: Seeds = None, options: dict[str, Any] | None = None
-    ) -> tuple[TeamObs, dict[str, Any]]:
+    def reset(self, *, seed: Seeds = None, options: Info | None = None) -> tuple[TeamObs, Info]:
         seeds = seeds_of(seed, self.num_envs)
         mask = reset_mask(options, self.num_envs)
         for row in np.flatnonzero(mask):
@@ -137,7 +136,7 @@ class Foraging(Arrays, TeamWorld):
         avail = np.ones((rows, self.players, 6), np.uint8)
         return {"obs": obs, "state": obs.reshape(rows, -1).copy(), "avail": avail, "step": self._step.copy()}
 
-    def render(self) -> Any:
+    def render(self) -> Frames:
         from twofold.team.worlds.drawing import draw_forage
 
         return tuple(
@@ -146,7 +145,7 @@ class Foraging(Arrays, TeamWorld):
         )
 
 
-def forget(env: Any) -> None:
+def forget(env: Foreign) -> None:
     """Where players stood in the last episode must not say where they may begin the next."""
     for player in env.players:
         player.position = None

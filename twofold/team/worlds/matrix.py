@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from twofold.base.errors import ConfigError
@@ -13,6 +11,7 @@ from twofold.core.protocols import State
 from twofold.settings.registry import worlds
 from twofold.team.worlds.space import (
     METADATA,
+    Info,
     Seeds,
     Stepped,
     TeamObs,
@@ -56,9 +55,7 @@ class TableWorld(TeamWorld):
         self._step = np.zeros(rows, np.int32)
         self._return = np.zeros(rows)
 
-    def reset(
-        self, *, seed: Seeds = None, options: dict[str, Any] | None = None
-    ) -> tuple[TeamObs, dict[str, Any]]:
+    def reset(self, *, seed: Seeds = None, options: Info | None = None) -> tuple[TeamObs, Info]:
         rows = reset_mask(options, self.num_envs)
         self._at[rows], self._step[rows], self._return[rows] = 0, 0, 0.0
         return self._observe(), {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,11 +18,14 @@ from twofold.team.seating import Group, Seating
 from twofold.team.sets import Partner, PartnerSet, parse_team, read_partners
 from twofold.team.worlds.space import (
     METADATA,
+    Frames,
+    Info,
     Seeds,
     Shown,
     Stepped,
     TeamObs,
     TeamWorld,
+    Values,
     reset_mask,
     seeds_of,
     set_spaces,
@@ -37,7 +39,7 @@ class PartneredConfig:
 
     partners: str = setting("a folder of `twofold partners make`", default="")
     world: str = setting("a registered world; empty: the one that the partners were trained in", default="")
-    world_args: dict[str, Any] = setting(  # of any world
+    world_args: Values = setting(
         "settings of the world, over those that the partners were trained with", factory=dict
     )
     team: str = setting(
@@ -51,14 +53,14 @@ class PartneredConfig:
             raise ConfigError("env_args.partners: give a partner set (twofold partners make)")
 
 
-def inner_world(name: str, settings: dict[str, Any], rows: int, purpose: str) -> World:
+def inner_world(name: str, settings: Values, rows: int, purpose: str) -> World:
     """A registered world from its free-form settings, checked like those of a config file."""
     entry = worlds.get(name)
     typed: object = settings_from(entry.config, settings, "env_args.world_args.")
     return entry.make(typed, rows=rows, purpose=purpose)
 
 
-def world_of(found: PartnerSet, world: str, world_args: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def world_of(found: PartnerSet, world: str, world_args: Values) -> tuple[str, Values]:
     """The partners' own world and settings where nothing else is said; another world has settings of its own."""
     if world and world != found.about.world:
         return world, world_args
@@ -112,9 +114,7 @@ class Seated(TeamWorld):
         self._obs: TeamObs = {}
         self._played = np.zeros((rows, others), np.int16)
 
-    def reset(
-        self, *, seed: Seeds = None, options: dict[str, Any] | None = None
-    ) -> tuple[TeamObs, dict[str, Any]]:
+    def reset(self, *, seed: Seeds = None, options: Info | None = None) -> tuple[TeamObs, Info]:
         seeds, mask = seeds_of(seed, self.num_envs), reset_mask(options, self.num_envs)
         obs, info = self.inner.reset(seed=seeds, options={"reset_mask": mask})
         self._obs = named(obs)
@@ -132,9 +132,7 @@ class Seated(TeamWorld):
         self._played = np.take_along_axis(joint, order[:, free:], 1).astype(np.int16)
         inner = dict(info.get("episode", {}))
         episode = {"team_return": inner.pop("return")} if "return" in inner else {}
-        first = np.take_along_axis(self.seating.owner, order[:, free : free + 1], 1)[:, 0]
-        episode |= inner | {"partner": first.astype(float)}
-        return self._view(), reward, terminated, truncated, info | {"episode": episode}
+        return self._view(), reward, terminated, truncated, info | {"episode": episode | inner}
 
     def _view(self) -> TeamObs:
         """What the free seats see, with the number of the seat behind it."""
@@ -164,10 +162,10 @@ class Seated(TeamWorld):
         self._obs = {key: np.array(leaf) for key, leaf in snapshot["obs"].items()}
         self._played = np.array(snapshot["played"])
 
-    def render(self) -> Any:  # Gymnasium's own type
+    def render(self) -> Frames:
         if not isinstance(self.inner, Shown):
             raise WorldError("the world behind these partners cannot be shown")
         return self.inner.render()
 
-    def close_extras(self, **kwargs: Any) -> None:
+    def close_extras(self, **kwargs: object) -> None:
         self.inner.close()

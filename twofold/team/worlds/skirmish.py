@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from twofold.base.errors import WorldError
@@ -15,6 +13,8 @@ from twofold.team.worlds.battle import SIGHT, Battle
 from twofold.team.worlds.battlefield import load_battlefield
 from twofold.team.worlds.space import (
     METADATA,
+    Frames,
+    Info,
     Seeds,
     Stepped,
     TeamObs,
@@ -89,9 +89,7 @@ class Skirmish(TeamWorld):
         self._over = np.zeros(rows, bool)
         self._refresh()
 
-    def reset(
-        self, *, seed: Seeds = None, options: dict[str, Any] | None = None
-    ) -> tuple[TeamObs, dict[str, Any]]:
+    def reset(self, *, seed: Seeds = None, options: Info | None = None) -> tuple[TeamObs, Info]:
         seeds = seeds_of(seed, self.num_envs)
         mask = reset_mask(options, self.num_envs)
         for row in np.flatnonzero(mask):
@@ -169,7 +167,7 @@ class Skirmish(TeamWorld):
     def _available(self, distance: Array) -> Array:
         rows, allies = self.num_envs, self.field.allies
         alive = self.battle.alive
-        avail = np.zeros((rows, allies, int(self.single_action_space.nvec[0])), np.uint8)  # type: ignore[attr-defined]
+        avail = np.zeros((rows, allies, self.views.actions), np.uint8)
         standing = alive[:, :allies]
         avail[..., 0] = ~standing
         avail[..., STOP] = standing
@@ -213,7 +211,7 @@ class Skirmish(TeamWorld):
         self._over = np.array(snapshot["over"])
         self._refresh()
 
-    def render(self) -> Any:
+    def render(self) -> Frames:
         """A picture of every row, uint8 [height, width, 3]."""
         from twofold.team.worlds.drawing import draw
 

@@ -14,26 +14,31 @@ from gymnasium.vector.utils import batch_space
 from twofold.core.experience import Array
 from twofold.core.protocols import State
 
-METADATA: dict[str, Any] = {  # as Gymnasium types it
+Info = dict[str, Any]  # Gymnasium's: anything may be in it
+Space = gym.Space[Any]  # of values of any type
+Values = dict[str, Any]  # settings of any part, as files and command lines hold them
+Frames = Any  # what Gymnasium's render gives: a picture, several, or text
+Foreign = Any  # an object of a package without types
+TeamObs = dict[
+    str, Array
+]  # obs [N, A, d], state [N, s], avail [N, A, n], step [N]; others [N, ...] with partners
+TeamWorld = gym.vector.VectorEnv[TeamObs, Array, Array]
+Seeds = int | list[int | None] | None
+Stepped = tuple[TeamObs, Array, Array, Array, Info]
+
+
+METADATA: Info = {
     "autoreset_mode": AutoresetMode.DISABLED,
     "render_modes": ["rgb_array"],
     "render_fps": 8,
 }
 
 
-TeamObs = dict[
-    str, Array
-]  # obs [N, A, d], state [N, s], avail [N, A, n], step [N]; others [N, ...] with partners
-TeamWorld = gym.vector.VectorEnv[TeamObs, Array, Array]
-Seeds = int | list[int | None] | None
-Stepped = tuple[TeamObs, Array, Array, Array, dict[str, Any]]  # Gymnasium's info holds anything
-
-
 @runtime_checkable
 class Shown(Protocol):
     """A world that can be looked at."""
 
-    def render(self) -> Any: ...  # Gymnasium's own type
+    def render(self) -> Frames: ...
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ class TeamShape:
 
 def team_space(shape: TeamShape) -> spaces.Dict:
     """obs [A, d], state [s], avail [A, n] and the step number, whose upper bound is the episode limit."""
-    inner: dict[str, spaces.Space[Any]] = {
+    inner: dict[str, Space] = {
         "obs": _unbounded(shape.agents, shape.obs),
         "state": _unbounded(shape.state),
         "avail": spaces.Box(0, 1, (shape.agents, shape.actions), np.uint8),
@@ -66,7 +71,7 @@ def _unbounded(*shape: int) -> spaces.Box:
     return spaces.Box(-np.inf, np.inf, shape, np.float32)
 
 
-def shape_of(space: gym.Space[Any]) -> TeamShape:
+def shape_of(space: Space) -> TeamShape:
     """The sizes that `team_space` was made with."""
     if not isinstance(space, spaces.Dict) or not {"obs", "state", "avail", "step"} <= space.spaces.keys():
         raise TypeError(f"a team world's observation has obs, state, avail and step; this one is {space}")
@@ -79,7 +84,7 @@ def shape_of(space: gym.Space[Any]) -> TeamShape:
     return TeamShape(*sizes, *hidden)
 
 
-def _shape(space: gym.Space[Any]) -> tuple[int, ...]:
+def _shape(space: Space) -> tuple[int, ...]:
     assert space.shape is not None
     return space.shape
 
@@ -106,7 +111,7 @@ class Arrays:
             setattr(self, f"_{name}", np.array(snapshot[name]))
 
 
-def reset_mask(options: dict[str, Any] | None, rows: int) -> Array:
+def reset_mask(options: Info | None, rows: int) -> Array:
     """The rows to reset; all of them when nothing is said."""
     if not options or "reset_mask" not in options:
         return np.ones(rows, bool)

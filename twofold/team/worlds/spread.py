@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from twofold.core.experience import Array
 from twofold.team.worlds.space import (
     METADATA,
     Arrays,
+    Info,
     Seeds,
     Stepped,
     TeamObs,
@@ -53,9 +52,7 @@ class Spread(Arrays, TeamWorld):
         self._step = np.zeros(rows, np.int32)
         self._others = np.array([[j for j in range(agents) if j != i] for i in range(agents)], int)
 
-    def reset(
-        self, *, seed: Seeds = None, options: dict[str, Any] | None = None
-    ) -> tuple[TeamObs, dict[str, Any]]:
+    def reset(self, *, seed: Seeds = None, options: Info | None = None) -> tuple[TeamObs, Info]:
         seeds = seeds_of(seed, self.num_envs)
         mask = reset_mask(options, self.num_envs)
         for row in np.flatnonzero(mask):

@@ -8,7 +8,6 @@ import logging
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -16,9 +15,11 @@ from gymnasium import spaces
 from twofold.base.errors import UserError
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array
+from twofold.rows.envs import EnvRows
 from twofold.settings.registry import worlds
 from twofold.team.worlds.battlefield import map_names
-from twofold.team.worlds.single import TeamEnv, rows_of
+from twofold.team.worlds.single import Action, TeamEnv, rows_of
+from twofold.team.worlds.space import Foreign, Frames, Space
 
 log = logging.getLogger("twofold")
 
@@ -63,15 +64,15 @@ class StarCraftConfig:
 class StarCraft:
     """One game of smac as `TeamEnv` needs it."""
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env: Foreign) -> None:
         self.env = env
         about = env.get_env_info()
         agents = int(about["n_agents"])
         self.limit = int(about["episode_limit"])
-        self.observations: list[Any] = [
+        self.observations: list[Space] = [
             spaces.Box(-np.inf, np.inf, (int(about["obs_shape"]),), np.float32)
         ] * agents
-        self.actions: list[Any] = [spaces.Discrete(int(about["n_actions"]))] * agents
+        self.actions: list[Space] = [spaces.Discrete(int(about["n_actions"]))] * agents
         self.metrics: dict[str, float] = {}
 
     def reset(self, seed: int | None) -> list[Array]:
@@ -80,7 +81,7 @@ class StarCraft:
         self.metrics = {"battle_won": 0.0}
         return list(self.env.get_obs())
 
-    def step(self, actions: list[Any]) -> tuple[list[Array], list[float], bool, bool]:
+    def step(self, actions: list[Action]) -> tuple[list[Array], list[float], bool, bool]:
         reward, terminated, info = self.env.step(actions)
         cut = bool(info.get("episode_limit", False))
         for name in ("battle_won", "dead_allies", "dead_enemies"):
@@ -95,7 +96,7 @@ class StarCraft:
     def avail(self) -> Array | None:
         return np.asarray(self.env.get_avail_actions(), np.uint8)
 
-    def render(self) -> Any:
+    def render(self) -> Frames:
         raise UserError(
             "StarCraft II shows itself in its own window; smac saves replays with env_args.replay_dir"
         )
@@ -110,7 +111,7 @@ def instead(map_name: str) -> str:
     return f"without the game: --env-config=skirmish env_args.map_name={name}"
 
 
-def smac_package(map_name: str) -> Any:
+def smac_package(map_name: str) -> Foreign:
     """oxwhirl's smac, or an error that says what is missing."""
     # s2clientprotocol's generated code is older than the C++ protobuf of today.
     os.environ.setdefault("PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION", "python")
@@ -150,7 +151,7 @@ def game_version(folder: Path) -> str:
 
 
 @worlds.register("team/sc2", config=StarCraftConfig)
-def sc2(cfg: StarCraftConfig, *, rows: int, purpose: str) -> Any:
+def sc2(cfg: StarCraftConfig, *, rows: int, purpose: str) -> EnvRows:
     """The real StarCraft II through smac; every row is a game of its own."""
     module = smac_package(cfg.map_name)
     version = game_version(game_folder(cfg.map_name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -81,7 +81,14 @@ class Views:
         return out
 
     def _fill(
-        self, block: Array, first: Any, gaps: Any, seen: Array, battle: Battle, units: Any, shield: bool
+        self,
+        block: Array,
+        first: Array,
+        gaps: tuple[Array, ...],
+        seen: Array,
+        battle: Battle,
+        units: slice,
+        shield: bool,
     ) -> None:
         """Columns of seen units: `first`, distance, dx, dy, health, shield, type."""
         dx, dy, distance = gaps
