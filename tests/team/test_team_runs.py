@@ -7,11 +7,11 @@ from twofold import api
 from twofold.assemble import assemble, run_to_end
 from twofold.base.errors import ConfigError, UserError
 from twofold.base.signals import Stopped
+from twofold.core.progress import Quiet
 from twofold.core.seeding import Generators
 from twofold.rows.world import make_world
 from twofold.settings.config import layers_for, load, resolve
 from twofold.settings.presets import parse_value
-from twofold.show.console import Quiet
 from twofold.store.policy_file import make_learner
 from twofold.store.run import Run
 from twofold.team.pymarl import translate
