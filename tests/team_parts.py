@@ -6,7 +6,7 @@ import torch
 from twofold.team.episodes import Episode
 from twofold.team.worlds.space import TeamShape
 
-SHAPE = TeamShape(agents=3, obs=5, state=7, actions=4, limit=6, individual=True)
+SHAPE = TeamShape(agents=3, obs=5, state=7, actions=4, limit=6)
 
 
 def episodes(count=4, seed=0, shape=SHAPE):
@@ -22,7 +22,6 @@ def episodes(count=4, seed=0, shape=SHAPE):
         "state": rng.normal(size=(*time, shape.state)).astype(np.float32),
         "avail": (rng.random((*time, shape.agents, shape.actions)) < 0.7).astype(np.uint8),
         "step": np.tile(np.arange(shape.limit + 1, dtype=np.int32), (count, 1)),
-        "rewards": rng.normal(size=(*time, shape.agents)).astype(np.float32),
     }
     obs["avail"][..., 0] = 1
     action = (rng.random(obs["avail"][:, :-1].shape) * obs["avail"][:, :-1]).argmax(-1).astype(np.int16)

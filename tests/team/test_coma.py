@@ -58,4 +58,18 @@ def test_a_learner_goes_on_exactly_from_its_state():
     other.load_state_dict(as_arrays(one.state_dict()))
     for team in (one, other):
         team.update(episodes(seed=2))
-    assert torch.equal(one.actor_flat.values, other.actor_flat.values) and one.metrics() == other.metrics()
+    assert (
+        torch.equal(one.actor_weights.flat.values, other.actor_weights.flat.values)
+        and one.metrics() == other.metrics()
+    )
+
+
+def test_the_gradients_share_of_uniform_actions_follows_the_steps_learned_from_not_a_policy():
+    played, quiet = coma(), coma()
+    policy = played.policy(explore=True, rows=4, rng=np.random.default_rng(0))
+    for _ in range(50):
+        policy.act({key: leaf[:, 0] for key, leaf in episodes().obs.items()})
+    for team in (played, quiet):
+        team.update(episodes())
+    assert torch.equal(played.actor_weights.flat.values, quiet.actor_weights.flat.values)
+    assert quiet.played == episodes().filled.sum()

@@ -18,9 +18,9 @@ def writer_and_world(rows=2):
 
 def play(writer, world, obs, actions, valid=(True, True)):
     after, reward, terminated, truncated, _ = world.step(np.array(actions))
-    return after, writer.step(
-        Steps(obs, np.array(actions), reward, after, terminated, truncated, np.array(valid))
-    )
+    steps = Steps(obs, np.array(actions), reward, after, terminated, truncated, np.array(valid))
+    written = writer.step(steps)
+    return after, None if written is None else written.items
 
 
 def test_an_episode_comes_out_when_it_ends_with_its_mask_and_padding():
@@ -80,5 +80,5 @@ def test_longest_counts_the_played_steps():
 
 
 def test_team_space_tells_its_sizes():
-    shape = TeamShape(agents=3, obs=5, state=7, actions=4, limit=9, individual=True)
+    shape = TeamShape(agents=3, obs=5, state=7, actions=4, limit=9)
     assert shape_of(team_space(shape)) == shape

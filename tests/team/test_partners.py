@@ -10,17 +10,13 @@ from twofold.base import tree
 from twofold.base.errors import CheckpointError, ConfigError, UserError
 from twofold.rows.check import check_world
 from twofold.team import commands
-from twofold.team.partners import (
-    cross_play,
-    gather_population,
-    kind_of,
-    make_population,
-    meet,
-    split_partners,
-)
+from twofold.team.crossplay import cross_play, kind_of, meet
+from twofold.team.partners import gather_population, make_population, split_partners
 from twofold.team.pymarl import translate
-from twofold.team.seating import Group, Seating, parse_team, read_partners
-from twofold.team.worlds.partnered import Partnered, PartneredConfig
+from twofold.team.seating import Group, Seating
+from twofold.team.sets import parse_team, read_partners
+from twofold.team.worlds import partnered as world_of_partners
+from twofold.team.worlds.partnered import PartneredConfig, groups_for
 from twofold.team.worlds.space import shape_of
 
 pytest.importorskip("lbforaging")
@@ -39,16 +35,13 @@ def partner_set(tmp_path_factory):
 
 
 def partnered(partner_set, rows=3, purpose="train", **settings):
-    arguments = {"id": "Foraging-5x5-2p-1f-v3", "time_limit": 8}
-    cfg = PartneredConfig(
-        world="team/lbf", world_args=arguments, partners=str(partner_set.folder), **settings
-    )
-    return Partnered(cfg, rows=rows, purpose=purpose)
+    cfg = PartneredConfig(partners=str(partner_set.folder), **settings)
+    return world_of_partners.partnered(cfg, rows=rows, purpose=purpose)
 
 
 def test_a_population_holds_algorithms_times_seeds_times_checkpoints(partner_set):
     assert [p.name for p in partner_set.partners][:4] == ["iql_s0_c1", "iql_s0_c2", "iql_s1_c1", "iql_s1_c2"]
-    assert len(partner_set.partners) == 8 and len(partner_set.about["version"]) == 12
+    assert len(partner_set.partners) == 8 and len(partner_set.about.version) == 12
 
 
 def test_a_set_gathered_from_runs_holds_their_best_policies(tmp_path):
@@ -64,7 +57,7 @@ def test_a_set_gathered_from_runs_holds_their_best_policies(tmp_path):
     made = gather_population(tmp_path / "mine", runs[:2])
     assert [(p.name, p.algorithm) for p in made.partners] == [("iql_s3_c1", "iql"), ("vdn_s3_c1", "vdn")]
     assert made.partners[0].file.read_bytes() == (runs[0] / "best.safetensors").read_bytes()
-    assert made.about["world"] == "team/lbf" and made.about["world_args"]["time_limit"] == 8
+    assert made.about.world == "team/lbf" and made.about.world_args["time_limit"] == 8
     with pytest.raises(UserError, match="already"):
         gather_population(tmp_path / "mine", runs[:2])
 
@@ -99,8 +92,8 @@ def test_the_learners_world_keeps_the_contract_and_resumes_with_its_partners(par
 
 
 def test_training_and_test_partners_do_not_meet(partner_set):
-    assert all(name.startswith("iql") for name in partnered(partner_set, purpose="train_partners").names)
-    assert all(name.startswith("vdn") for name in partnered(partner_set, purpose="test_partners").names)
+    for which, algorithm in (("train", "iql"), ("test", "vdn")):
+        assert {p.algorithm for p in groups_for(partner_set, which, "", 1, 2)[0]} == {algorithm}
 
 
 def test_the_learner_sees_its_own_seat_and_its_partners_actions(partner_set):
@@ -155,7 +148,7 @@ def test_every_seat_is_played_by_its_owner():
 
 def test_mixed_team_names_are_read():
     assert parse_team("4iql3qmix1iql_omg") == [(4, "iql"), (3, "qmix"), (1, "iql_omg")]
-    with pytest.raises(ConfigError, match="no mixed team"):
+    with pytest.raises(ConfigError, match="not a mixed team"):
         parse_team("iql4")
 
 
@@ -195,16 +188,19 @@ def test_a_mixed_team_of_the_wrong_size_is_refused():
 
 def test_meeting_is_the_same_for_the_same_seeds(partner_set):
     first, second = partner_set.partners[0].load(), partner_set.partners[4].load()
-    world, arguments = partner_set.about["world"], partner_set.about["world_args"]
-    one, two = (meet(world, arguments, first, second, episodes=4, seed=9) for _ in range(2))
-    assert tree.equal(one, two) and one["rewards"].shape == (4, 8)
+    world = (partner_set.about.world, partner_set.about.world_args)
+    one, two = (meet(world, first, second, episodes=4, seed=9) for _ in range(2))
+    assert tree.equal(one, two) and one.rewards.shape == (4, 8)
+    assert np.allclose(one.rewards.sum(-1), one.metrics["return"])
 
 
 def test_cross_play_gives_a_matrix_with_intervals_and_curves(partner_set):
     policies = {p.name: p.load() for p in partner_set.partners[:2]}
-    mean, half, curves = cross_play(partner_set, policies, episodes=3, seed=0)
-    assert mean.shape == half.shape == (2, 8) and (half >= 0).all()
-    assert curves["iql_s0_c1 with train"].shape == (12, 8)
+    played = cross_play(partner_set, policies, episodes=3, seed=0, metric="foraged")
+    assert played.mean.shape == (2, 8) and (played.low <= played.mean).all()
+    assert played.curves["iql_s0_c1 with train"].shape == (12, 8)
+    with pytest.raises(UserError, match="this world has return"):
+        cross_play(partner_set, policies, episodes=1, seed=0, metric="battle_won")
 
 
 @pytest.mark.parametrize("config", ["iql", "iql_am", "iql_omg"])
@@ -212,11 +208,7 @@ def test_opponent_models_train_with_partners_and_are_evaluated_with_both_kinds(
     partner_set, config, tmp_path, capsys
 ):
     settings = {key: value for key, value in TINY.items() if not key.startswith("env_args")}
-    settings |= {
-        "env_args.partners": str(partner_set.folder),
-        "env_args.world_args.id": "Foraging-5x5-2p-1f-v3",
-    }
-    settings |= {"env_args.world_args.time_limit": 8}
+    settings |= {"env_args.partners": str(partner_set.folder)}
     trained = api.train(config, "partnered", run=tmp_path / "run", **settings)
     worlds = {
         json.loads(line)["world"]
@@ -238,3 +230,68 @@ def test_the_command_line_makes_splits_and_shows(partner_set, capsys):
     assert commands.partners(["split", str(partner_set.folder), "--test-algs=vdn"]) == 0
     assert commands.partners(["show", str(partner_set.folder)]) == 0
     assert "non-homologue" in capsys.readouterr().out
+
+
+def test_a_signal_ends_making_partners_with_its_exit_code_and_the_same_command_goes_on(
+    tmp_path, capsys, monkeypatch
+):
+    import signal
+
+    import torch
+
+    threads = []
+
+    def stopped(self):
+        threads.append(torch.get_num_threads())
+        if self.steps >= 100:
+            signal.raise_signal(signal.SIGINT)
+        return collect(self)
+
+    from twofold.core.trainer import Trainer
+
+    collect = Trainer._collect
+    typed = ["make", str(tmp_path / "set"), "--env-config=lbf", "--algs=iql", "--seeds=0", "threads=1"]
+    typed += [f"{key}={value}" for key, value in TINY.items()]
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_collect", stopped)
+        assert commands.partners(typed) == 128 + signal.SIGINT
+    assert "SIGINT" in capsys.readouterr().err and set(threads) == {1}
+    assert commands.partners(typed) == 0
+    assert [p.name for p in read_partners(tmp_path / "set").partners] == ["iql_s0_c1"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"train": "everybody"}, "train must be a list"),
+        ({"about": {"world_args": {}}}, "about.world"),
+        ({"more": 1}, "more"),
+        ({"format": 9}, "format 9"),
+    ],
+)
+def test_a_partner_list_that_is_not_as_it_must_be_is_refused(partner_set, tmp_path, change, told):
+    record = json.loads((partner_set.folder / "partners.json").read_text()) | change
+    (tmp_path / "partners.json").write_text(json.dumps(record))
+    with pytest.raises(CheckpointError, match=told):
+        read_partners(tmp_path)
+
+
+def test_drawing_leaves_the_callers_matplotlib_alone(partner_set, tmp_path):
+    import sys
+
+    from twofold.team.crossplay import draw_adaptation, draw_cross_play
+
+    policies = {p.name: p.load() for p in partner_set.partners[:1]}
+    played = cross_play(partner_set, policies, episodes=2, seed=0)
+    before = set(sys.modules)
+    draw_cross_play(played, tmp_path / "table.png")
+    draw_adaptation(played.curves, tmp_path / "curves.png")
+    assert "matplotlib.pyplot" not in set(sys.modules) - before
+    assert (tmp_path / "table.png").stat().st_size > 1000 < (tmp_path / "curves.png").stat().st_size
+
+
+def test_partners_play_in_their_own_world_unless_another_is_named(partner_set):
+    own = partnered(partner_set)
+    assert shape_of(own.single_observation_space).limit == 8
+    longer = partnered(partner_set, world_args={"time_limit": 11})
+    assert shape_of(longer.single_observation_space).limit == 11

@@ -10,7 +10,8 @@ from twofold.base.errors import CheckpointError, ConfigError
 from twofold.core.schedules import Schedule
 from twofold.core.seeding import Generators
 from twofold.team.agents import AgentsConfig, TeamNetworks
-from twofold.team.learner import QConfig, QLearner, cut, lambda_returns
+from twofold.team.learner import QConfig, QLearner, cut
+from twofold.team.learning import lambda_returns
 from twofold.team.mixers import Monotonic
 from twofold.team.worlds.space import TeamShape, team_space
 
@@ -47,7 +48,7 @@ def test_gradients_equal_autograd_through_the_whole_loss(mixer, shared):
     team, batch = learner(mixer=mixer, shared=shared, grad_norm_clip=1e9), episodes()
     wanted = autograd_of(team, batch)
     team.update(batch)
-    assert torch.allclose(team.online.grads, wanted, atol=1e-5)
+    assert torch.allclose(team.online.flat.grads, wanted, atol=1e-5)
 
 
 def autograd_of(team, batch):
@@ -56,7 +57,7 @@ def autograd_of(team, batch):
     from twofold.team.episodes import longest
 
     steps = longest(batch.filled)
-    unroll = team._inputs(batch, steps)
+    unroll = team._unroll.filled(batch, steps)
 
     def played(net):
         hidden, q, states = net.start(unroll.rows), [], []
@@ -72,7 +73,7 @@ def autograd_of(team, batch):
     q, memory = played(team.agent)
     team.online.zero_grad()
     team._loss(q, after[:, 1:], memory, memory_after[1:], cut(batch, steps)).backward()
-    return team.online.grads.clone()
+    return team.online.flat.grads.clone()
 
 
 def test_padding_after_the_end_does_not_matter():
@@ -85,7 +86,7 @@ def test_padding_after_the_end_does_not_matter():
     )
     one.update(batch)
     other.update(noisy)
-    assert torch.allclose(one.online.grads, other.online.grads, atol=1e-6)
+    assert torch.allclose(one.online.flat.grads, other.online.flat.grads, atol=1e-6)
 
 
 def test_the_target_of_a_terminated_step_is_its_reward_and_a_time_limit_bootstraps():
@@ -119,7 +120,7 @@ def test_qmix_never_falls_when_an_agents_value_rises():
 def test_double_q_lets_the_online_network_choose():
     plain, double = learner(double_q=False), learner(double_q=True)
     for team in (plain, double):
-        team.online.values.mul_(-1)  # the online network now prefers the worst
+        team.online.flat.values.mul_(-1)  # the online network now prefers the worst
         team.update(episodes())
     assert double.metrics()["learner/loss"] != plain.metrics()["learner/loss"]
 
@@ -127,16 +128,16 @@ def test_double_q_lets_the_online_network_choose():
 @pytest.mark.parametrize("interval", [3.0, 0.25])
 def test_targets_follow_at_once_at_the_interval_or_a_share_at_a_time(interval):
     team = learner(target_update_interval=interval)
-    before = team.target.values.clone()
+    before = team.target.flat.values.clone()
     for _ in range(3):
         team.update(episodes())
         if interval == 3.0 and team.updates < 3:
-            assert torch.equal(team.target.values, before)
+            assert torch.equal(team.target.flat.values, before)
     if interval == 3.0:
-        assert torch.equal(team.target.values, team.online.values)
+        assert torch.equal(team.target.flat.values, team.online.flat.values)
     else:
-        assert not torch.equal(team.target.values, before) and not torch.equal(
-            team.target.values, team.online.values
+        assert not torch.equal(team.target.flat.values, before) and not torch.equal(
+            team.target.flat.values, team.online.flat.values
         )
 
 
@@ -148,7 +149,7 @@ def test_a_learner_goes_on_exactly_from_its_state(optimiser):
     other.load_state_dict(as_arrays(one.state_dict()))
     for team in (one, other):
         team.update(episodes(seed=2))
-    assert torch.equal(one.online.values, other.online.values) and one.metrics() == other.metrics()
+    assert torch.equal(one.online.flat.values, other.online.flat.values) and one.metrics() == other.metrics()
 
 
 def observation(rows, rng):
@@ -162,7 +163,7 @@ def observation(rows, rng):
 def test_a_policy_acts_as_the_learner_computes(shared):
     team, rng = learner(shared=shared), np.random.default_rng(0)
     policy, batch = team.policy(explore=False, rows=4, rng=rng), episodes()
-    unroll = team._inputs(batch, SHAPE.limit)
+    unroll = team._unroll.filled(batch, SHAPE.limit)
     from twofold.team.agents import by_agent
 
     wanted = by_agent(unroll.forward(team.agent, SHAPE.limit + 1), SHAPE).clone()
@@ -170,7 +171,7 @@ def test_a_policy_acts_as_the_learner_computes(shared):
     for t in range(SHAPE.limit):
         values = policy.values({"obs": batch.obs["obs"][:, t]})
         assert np.allclose(values, wanted[:, t].transpose(0, 1), atol=1e-5)
-        policy.last_action = batch.action[:, t].astype(np.int64)
+        policy.played(batch.action[:, t].astype(np.int64))
 
 
 def test_no_policy_ever_takes_an_unavailable_action():
@@ -186,9 +187,7 @@ def test_epsilon_falls_with_the_world_steps_of_all_rows():
     for _ in range(10):
         policy.act(observation(5, np.random.default_rng(0)))
     assert policy.steps == 50 and policy.epsilon(policy.steps) == pytest.approx((1.0 + 0.05) / 2)
-    assert learner().policy(explore=False, rows=1, rng=np.random.default_rng(0)).epsilon == Schedule(
-        "constant", 0.0
-    )
+    assert learner().policy(explore=False, rows=1, rng=np.random.default_rng(0)).epsilon == Schedule(0.0)
 
 
 def test_a_policy_goes_on_exactly_in_the_middle_of_an_episode():
@@ -204,16 +203,9 @@ def test_a_policy_goes_on_exactly_in_the_middle_of_an_episode():
 
 
 def test_a_policy_of_other_shapes_is_refused_with_both_shapes():
-    small, large = learner(), learner(TeamShape(3, 9, 7, 4, 6, True))
+    small, large = learner(), learner(TeamShape(3, 9, 7, 4, 6))
     with pytest.raises(CheckpointError, match=r"obs_is_state"):
         large.load_policy_state(as_arrays(small.policy_state()))
-
-
-def test_individual_rewards_are_each_agents_own():
-    data = cut(episodes(), SHAPE.limit, individual=True)
-    assert data.reward.shape == (SHAPE.limit, 4, SHAPE.agents)
-    with pytest.raises(ConfigError, match="mixer=none"):
-        QConfig(mixer="vdn", individual_rewards=True)
 
 
 @pytest.mark.parametrize("bad", [{"gamma": 1.5}, {"lr": 0.0}, {"hypernet_layers": 3}, {"td_lambda": -0.1}])

@@ -5,10 +5,11 @@ import pytest
 
 from twofold.base import tree
 from twofold.base.errors import ConfigError, MissingPackage
-from twofold.rows.world import check_world, make_world
+from twofold.rows.check import check_world
+from twofold.rows.world import make_world
 from twofold.settings.config import load
 from twofold.team.worlds import packages
-from twofold.team.worlds.packages import LBFConfig, ParticleConfig, PettingZooConfig, lbf, mpe, pettingzoo
+from twofold.team.worlds.packages import LBFConfig, ParallelConfig, ParticleConfig, lbf, mpe, pettingzoo
 
 
 @pytest.mark.parametrize("name", ["lbf", "rware", "mpe_spread", "mpe_tag", "mpe_speaker_listener"])
@@ -22,8 +23,8 @@ def test_preset_makes_a_world_that_keeps_the_contract(name):
 @pytest.mark.parametrize("id", ["Foraging-8x8-2p-2f-coop-v3", "Foraging-10x10-3p-3f-v3"])
 def test_batched_foraging_equals_the_package_to_the_bit(id):
     pytest.importorskip("lbforaging")
-    ours = lbf(LBFConfig(id=id, individual=True), rows=3, purpose="train")
-    theirs = lbf(LBFConfig(id=id, individual=True, batched=False), rows=3, purpose="train")
+    ours = lbf(LBFConfig(id=id), rows=3, purpose="train")
+    theirs = lbf(LBFConfig(id=id, batched=False), rows=3, purpose="train")
     rng, seeds, eaten = np.random.default_rng(1), [5, 6, 7], 0
     everyone = {"reset_mask": np.ones(3, bool)}
     one, other = (world.reset(seed=seeds, options=everyone)[0] for world in (ours, theirs))
@@ -45,8 +46,7 @@ def test_batched_foraging_equals_the_package_to_the_bit(id):
 def test_batched_spread_equals_the_package(kwargs):
     pytest.importorskip("mpe2")
     ours, theirs = (
-        mpe(ParticleConfig(individual=True, batched=b, kwargs=kwargs), rows=3, purpose="train")
-        for b in (True, False)
+        mpe(ParticleConfig(batched=b, kwargs=kwargs), rows=3, purpose="train") for b in (True, False)
     )
     rng, seeds, collisions = np.random.default_rng(1), [5, 6, 7], 0
     for _ in range(8):
@@ -122,11 +122,11 @@ def test_a_hidden_agent_needs_somebody_to_play_it():
 def test_pettingzoo_needs_a_name_and_tells_where_particles_went():
     pytest.importorskip("pettingzoo")
     with pytest.raises(ConfigError, match="name the environment"):
-        pettingzoo(PettingZooConfig(), rows=1, purpose="train")
+        pettingzoo(ParallelConfig(), rows=1, purpose="train")
     with pytest.raises(ConfigError, match="mpe2"):
-        pettingzoo(PettingZooConfig(id="mpe.simple_spread_v3"), rows=1, purpose="train")
+        pettingzoo(ParallelConfig(id="mpe.simple_spread_v3"), rows=1, purpose="train")
     with pytest.raises(ConfigError, match="there is no"):
-        pettingzoo(PettingZooConfig(id="butterfly.nothing_v0"), rows=1, purpose="train")
+        pettingzoo(ParallelConfig(id="butterfly.nothing_v0"), rows=1, purpose="train")
 
 
 def test_an_absent_package_is_named_with_its_extra():

@@ -4,10 +4,14 @@ import numpy as np
 import pytest
 
 from twofold import api
+from twofold.assemble import assemble, run_to_end
 from twofold.base.errors import ConfigError, UserError
 from twofold.base.signals import Stopped
+from twofold.base.progress import Quiet
+from twofold.core.seeding import Generators
 from twofold.rows.world import make_world
-from twofold.settings.config import layers_for, load, parse_value, resolve
+from twofold.settings.config import layers_for, load, resolve
+from twofold.settings.presets import parse_value
 from twofold.store.policy_file import make_learner
 from twofold.store.run import Run
 from twofold.team.pymarl import translate
@@ -40,18 +44,19 @@ def test_preset_makes_a_learner_that_plays_and_learns(config, tmp_path):
     assert trained.policy.learner.policy_state().keys()
 
 
-@pytest.mark.parametrize("config", ["qmix", "coma", "iql_omg"])
+@pytest.mark.parametrize("config", ["qmix", "coma", "iql_am", "iql_omg", "omg_prior"])
 def test_a_run_stopped_in_the_middle_of_episodes_ends_with_the_same_bytes(config, tmp_path):
     whole = api.train(config, "skirmish", run=tmp_path / "whole", **TINY)
     resolved = resolve(layers_for(config, "skirmish", TINY))
     run = Run.create(tmp_path / "cut", resolved, "test")
     run.lock()
-    trainer = api.build(run)
-    stop_at(trainer, 130)
+    parts = assemble(run)
+    stop_at(parts.trainer, 130)
     with pytest.raises(Stopped):
-        trainer.train()
+        parts.trainer.train(Quiet())
+    parts.close()
     run.close()
-    api.go(Run.open(tmp_path / "cut"))
+    run_to_end(Run.open(tmp_path / "cut"))
     for name in ("best.safetensors", "metrics.jsonl", "evaluations.jsonl", "test.json"):
         assert (tmp_path / "cut" / name).read_bytes() == (whole.folder / name).read_bytes(), name
 
@@ -162,7 +167,7 @@ def test_matd3_is_td3_with_the_teams_networks():
     pytest.importorskip("mpe2")
     config = load("matd3", "mpe_spread").config
     world = make_world(config, purpose="train", rows=2)
-    learner = make_learner(config, world.single_observation_space, world.single_action_space)
+    learner = make_learner(config, world.single_observation_space, world.single_action_space, Generators(0))
     assert type(learner).__name__ == "TD3"
     obs, _ = world.reset(seed=[0, 1])
     policy = learner.policy(explore=False, rows=2, rng=np.random.default_rng(0))
@@ -179,4 +184,4 @@ def test_matd3_on_choices_says_what_to_add():
     with pytest.raises(ConfigError, match="continuous=true"):
         config = load("matd3", "mpe_spread", env_args={"continuous": False}).config
         world = make_world(config, purpose="train", rows=1)
-        make_learner(config, world.single_observation_space, world.single_action_space)
+        make_learner(config, world.single_observation_space, world.single_action_space, Generators(0))

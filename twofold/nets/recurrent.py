@@ -122,6 +122,11 @@ class Unroll:
         """The states after each step of the last `forward`, [K, T, R, width]."""
         return self._hidden[:, 1:, :, :-1]
 
+    @property
+    def before(self) -> Tensor:
+        """The states before each step of the last `forward`, [K, T + 1, R, width]."""
+        return self._hidden[..., :-1]
+
     @torch.no_grad()
     def forward(self, net: Recurrent, steps: int) -> Tensor:
         """Outputs for the first `steps` steps of `x`, from a zero state: a view [K, steps, R, outputs]."""

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
+import gymnasium as gym
 import torch
 from torch import Tensor, nn
 
 from twofold.base.errors import ConfigError
+from twofold.base.setting import setting, settings
 from twofold.learners.actor_critic import ActorCritic
+from twofold.learners.vector import Width
 from twofold.nets import MLP, Twin
 from twofold.settings.registry import networks
-from twofold.team.worlds.space import shape_of
+from twofold.team.worlds.space import Space, shape_of
 
 
-@dataclass(frozen=True)
+@settings
 class ActorsConfig:
     """Sizes of the agents' shared actor and of the central critics."""
 
-    actor_hidden: tuple[int, ...] = (128, 128)
-    critic_hidden: tuple[int, ...] = (256, 256)
-
-    def __post_init__(self) -> None:
-        if min((*self.actor_hidden, *self.critic_hidden)) < 1:
-            raise ConfigError("networks: hidden sizes must be at least 1")
+    actor_hidden: tuple[Width, ...] = setting("widths of the actor's layers", default=(128, 128))
+    critic_hidden: tuple[Width, ...] = setting("widths of the critics' layers", default=(256, 256))
 
 
 @networks.register("team/actors", config=ActorsConfig)
@@ -32,12 +28,16 @@ class TeamActors(ActorCritic):
     """Shared decentralised actor and central twin critics: TD3 unchanged becomes MATD3."""
 
     def __init__(
-        self, cfg: ActorsConfig, observation_space: Any, action_space: Any, generator: torch.Generator
+        self,
+        cfg: ActorsConfig,
+        observation_space: Space,
+        action_space: Space,
+        generator: torch.Generator,
     ) -> None:
         self.cfg, self.shape, self.generator = cfg, shape_of(observation_space), generator
         self.action_space = action_space
-        columns = getattr(action_space, "shape", None) or (0,)
-        if columns[0] != self.shape.agents * self.shape.actions or hasattr(action_space, "nvec"):
+        wanted = (self.shape.agents * self.shape.actions,)
+        if not isinstance(action_space, gym.spaces.Box) or action_space.shape != wanted:
             raise ConfigError(
                 "matd3 needs a team world with continuous actions: add env_args.continuous=true"
             )
@@ -58,6 +58,8 @@ class TeamActors(ActorCritic):
 class DecentralActor(nn.Module):
     """One network for all agents; each sees its own observation and its number."""
 
+    number: Tensor
+
     def __init__(
         self, agents: int, obs: int, actions: int, hidden: tuple[int, ...], generator: torch.Generator
     ) -> None:
@@ -67,7 +69,7 @@ class DecentralActor(nn.Module):
 
     def forward(self, obs: dict[str, Tensor]) -> Tensor:
         seen = obs["obs"]
-        number = self.number.expand(len(seen), -1, -1)  # type: ignore[operator]
+        number = self.number.expand(len(seen), -1, -1)
         return torch.flatten(self.net(torch.cat([seen, number], -1)), 1)
 
 

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
 
-from twofold.base.errors import ConfigError
-from twofold.core.experience import Array, Obs
+from twofold.base.setting import setting, settings
+from twofold.core.experience import Array, Obs, named
+from twofold.core.protocols import State
 from twofold.core.schedules import Schedule
 from twofold.nets.recurrent import Recurrent
 from twofold.settings.registry import networks
-from twofold.team.worlds.space import TeamShape, shape_of
+from twofold.team.worlds.space import Space, TeamShape, shape_of
 
 
-@dataclass(frozen=True)
+@settings
 class AgentsConfig:
     """One network for all agents, or one for each."""
 
-    hidden: int = field(default=64, metadata={"aliases": ("rnn_hidden_dim", "hidden_dim")})
-    shared: bool = True  # False: every agent has weights of its own (iql_idv)
-    obs_last_action: bool = True  # the agent's own last action is part of its input
-    obs_agent_id: bool = True  # ... and so is its number
-
-    def __post_init__(self) -> None:
-        if self.hidden < 1:
-            raise ConfigError(f"networks.hidden must be at least 1, got {self.hidden}")
+    hidden: int = setting(
+        "width of the agents' memory", default=64, ge=1, aliases=("rnn_hidden_dim", "hidden_dim")
+    )
+    shared: bool = setting("false: every agent has weights of its own", default=True)
+    obs_last_action: bool = setting("the agent's own last action is part of its input", default=True)
+    obs_agent_id: bool = setting("the agent's number is part of its input", default=True)
 
 
 @networks.register("team/agents", config=AgentsConfig)
@@ -36,7 +32,11 @@ class TeamNetworks:
     """Recurrent agents for worlds of this shape."""
 
     def __init__(
-        self, cfg: AgentsConfig, observation_space: Any, action_space: Any, generator: torch.Generator
+        self,
+        cfg: AgentsConfig,
+        observation_space: Space,
+        action_space: Space,
+        generator: torch.Generator,
     ) -> None:
         self.cfg, self.shape, self.generator = cfg, shape_of(observation_space), generator
         self.copies = 1 if cfg.shared else self.shape.agents
@@ -105,23 +105,22 @@ class TeamPolicy:
     @torch.no_grad()
     def values(self, obs: Obs, extra: Tensor | None = None) -> Array:
         """The network's outputs for every action, [rows, A, n]; memory goes on by one step."""
-        self.nets.fill(self._x, _agents_first(obs["obs"]), torch.from_numpy(self.last_action.T))
+        self.nets.fill(self._x, agents_first(named(obs)["obs"]), torch.from_numpy(self.last_action.T))
         if extra is not None:
             self._x[..., self.nets.columns :] = extra
         out, self.hidden = self.agent(self._x.view(self.agent.copies, -1, self.agent.inputs), self.hidden)
-        return self._by_agent(out).transpose(0, 1).numpy()
+        values: Array = self._by_agent(out).transpose(0, 1).numpy()
+        return values
 
     def act(self, obs: Obs) -> Array:
         """Actions [rows, A]."""
-        return self.choose(self.values(obs), obs["avail"])
+        return self.choose(self.values(obs), named(obs)["avail"])
 
     def choose(self, values: Array, avail: Array) -> Array:
         """The best available actions, each replaced by a random available one with probability epsilon."""
         scores = np.where(avail > 0, values, -np.inf)
-        if self.sample:
-            scores = scores + self.rng.gumbel(
-                size=scores.shape
-            )  # the highest is then a draw from the softmax
+        if self.sample:  # the highest is then a draw from the softmax
+            scores = scores + self.rng.gumbel(size=scores.shape)
         action: Array = scores.argmax(-1)
         epsilon = self.epsilon(self.steps)
         if epsilon > 0:
@@ -133,7 +132,7 @@ class TeamPolicy:
 
     def random(self, obs: Obs) -> Array:
         self.steps += self.rows
-        self.last_action = self._uniform(obs["avail"])
+        self.last_action = self._uniform(named(obs)["avail"])
         return self.last_action
 
     def _uniform(self, avail: Array) -> Array:
@@ -142,15 +141,20 @@ class TeamPolicy:
         drawn: Array = np.argmax(draws, -1)
         return drawn
 
-    def state_dict(self) -> dict[str, Any]:
+    def played(self, actions: Array) -> None:
+        """What the agents really did [rows, A]: they remember that, not what they would have done."""
+        self.last_action = actions
+
+    def state_dict(self) -> State:
         return {"hidden": self.hidden.clone(), "last_action": self.last_action, "steps": self.steps}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         self.hidden = torch.as_tensor(np.array(state["hidden"]))
         self.last_action, self.steps = np.array(state["last_action"]), int(state["steps"])
 
 
-def _agents_first(obs: Array) -> Tensor:
+def agents_first(obs: Array) -> Tensor:
+    """[N, A, d] as a float tensor [A, N, d]."""
     return torch.from_numpy(np.ascontiguousarray(obs, np.float32)).transpose(0, 1)
 
 

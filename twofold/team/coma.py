@@ -2,112 +2,87 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from twofold.base.errors import ConfigError
+from twofold.base.setting import setting, settings
+from twofold.core.protocols import State
 from twofold.core.schedules import Schedule
-from twofold.core.seeding import Generators
-from twofold.nets import MLP, Flat, copy_of, track
-from twofold.nets.recurrent import Unroll
+from twofold.nets import MLP, copy_of
 from twofold.settings.registry import learners
-from twofold.team.agents import TeamNetworks, TeamPolicy, by_agent, fill_episodes
-from twofold.team.episodes import Episode, EpisodeLearner, longest
-from twofold.team.learner import TeamBatch, cut, lambda_returns, load_named
-from twofold.team.optimise import OptimiserName, RewardScale, load_optimiser, make_optimiser
+from twofold.team.agents import TeamPolicy, by_agent
+from twofold.team.episodes import Episode
+from twofold.team.learner import TeamBatch, cut
+from twofold.team.learning import AgentUnroll, EpisodeLearner, Given, TeamConfig, lambda_returns, weights_of
+from twofold.team.optimise import RewardScale, Target
 
 
-@dataclass(frozen=True)
-class ComaConfig:
+@settings
+class ComaConfig(TeamConfig):
     """Settings of COMA under PyMARL's names."""
 
-    gamma: float = 0.99
-    lr: float = 5e-4
-    critic_lr: float = 5e-4
-    optimiser: OptimiserName = field(default="adam", metadata={"aliases": ("optimizer",)})
-    optim_eps: float = 1e-5
-    grad_norm_clip: float = 10.0
-    td_lambda: float = 0.8
-    critic_hidden: int = 128
-    target_update_interval: float = 200.0  # updates; below 1 a share at every update
-    epsilon_start: float = 0.5  # share of uniform actions mixed into the policy
-    epsilon_finish: float = 0.01
-    epsilon_anneal_time: float = 100_000.0
-    entropy: float = 0.0  # weight of the policy's entropy in its loss
-    standardise_rewards: bool = False
-
-    def __post_init__(self) -> None:
-        for name in ("gamma", "td_lambda", "epsilon_start", "epsilon_finish"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError(f"learner.{name} must be in [0, 1], got {getattr(self, name)}")
-        for name in ("lr", "critic_lr", "grad_norm_clip", "target_update_interval", "epsilon_anneal_time"):
-            if getattr(self, name) <= 0:
-                raise ConfigError(f"learner.{name} must be above 0, got {getattr(self, name)}")
+    critic_lr: float = setting("learning rate of the critic", default=5e-4, gt=0)
+    critic_hidden: int = setting("width of the critic", default=128, ge=1)
+    td_lambda: float = setting(
+        "0: one-step targets of the critic; above: mixed over the rest of the episode",
+        default=0.8,
+        ge=0,
+        le=1,
+    )
+    epsilon_start: float = setting("share of uniform actions in the policy at first", default=0.5, ge=0, le=1)
+    epsilon_finish: float = setting(
+        "share of uniform actions in the policy at last", default=0.01, ge=0, le=1
+    )
+    epsilon_anneal_time: float = setting(
+        "the share of uniform actions falls over this long", default=100_000.0, gt=0, unit="world steps"
+    )
+    entropy: float = setting("weight of the policy's entropy in its loss", default=0.0, ge=0)
 
 
 @learners.register("team/coma", config=ComaConfig)
 class Coma(EpisodeLearner):
     """Counterfactual multi-agent policy gradients, on the newest episodes only."""
 
-    def __init__(
-        self,
-        cfg: ComaConfig,
-        *,
-        networks: TeamNetworks,
-        observation_space: Any,
-        action_space: Any,
-        rngs: Generators,
-    ) -> None:
-        self.cfg, self.nets, self.shape = cfg, networks, networks.shape
-        self._spaces = (observation_space, action_space)
-        shape, hidden = self.shape, cfg.critic_hidden
+    def __init__(self, cfg: ComaConfig, **given: Unpack[Given]) -> None:
+        super().__init__(**given)
+        self.cfg, shape, hidden = cfg, self.shape, cfg.critic_hidden
         inputs = shape.state + shape.obs + 2 * shape.agents * shape.actions + shape.agents
-        self.agent = networks.agent()
-        self.critic = MLP(inputs, (hidden, hidden), shape.actions, generator=networks.generator)
+        self.agent = self.nets.agent()
+        self.critic = MLP(inputs, (hidden, hidden), shape.actions, generator=self.nets.generator)
         self.target_critic = copy_of(self.critic)
-        self.actor_flat, self.critic_flat, self.target = (
-            Flat(self.agent),
-            Flat(self.critic),
-            Flat(self.target_critic),
-        )
-        self.actor_optimiser = make_optimiser(cfg.optimiser, self.actor_flat, cfg.lr, cfg.optim_eps)
-        self.critic_optimiser = make_optimiser(cfg.optimiser, self.critic_flat, cfg.critic_lr, cfg.optim_eps)
-        self.scale = RewardScale() if cfg.standardise_rewards else None
-        self.updates = 0
-        self._explorer: TeamPolicy | None = None
-        self._unroll: Unroll | None = None
-        self._metrics: dict[str, Tensor] = {}
-
-    @property
-    def epsilon(self) -> Schedule:
-        return Schedule(self.cfg.epsilon_start, self.cfg.epsilon_finish, over=self.cfg.epsilon_anneal_time)
+        self.actor_weights = weights_of(self.agent, cfg)
+        self.critic_weights = weights_of(self.critic, cfg, cfg.critic_lr)
+        self.target = Target(self.target_critic, self.critic_weights, cfg.target_update_interval)
+        self.scale = RewardScale(cfg.standardise_rewards)
+        self.played = 0  # world steps of all episodes learned from, each of which comes once
+        self._unroll = AgentUnroll(self.nets, self.agent)
+        self._kept = {"actor": self.actor_weights, "critic": self.critic_weights}
+        self._kept |= {"target": self.target, "scale": self.scale}
+        self._acts = {"agent": self.agent}
 
     def policy(self, *, explore: bool, rows: int, rng: np.random.Generator) -> TeamPolicy:
-        epsilon = self.epsilon if explore else Schedule(0.0)
-        made = TeamPolicy(self.nets, self.agent, rows, epsilon=epsilon, rng=rng, sample=explore)
-        if explore:
-            self._explorer = made  # the gradient is that of the policy that played, epsilon included
-        return made
+        epsilon = self.cfg.epsilon if explore else Schedule(0.0)
+        return TeamPolicy(self.nets, self.agent, rows, epsilon=epsilon, rng=rng, sample=explore)
+
+    def state_dict(self) -> State:
+        return super().state_dict() | {"played": self.played}
+
+    def load_state_dict(self, state: State) -> None:
+        super().load_state_dict(state)
+        self.played = int(state["played"])
 
     # ---- learning ----
 
-    def update(self, batch: Episode) -> None:
+    def learn(self, batch: Episode, steps: int) -> None:
         """The critic first, then the actors with its advantages."""
-        self.updates += 1
-        steps = longest(batch.filled)
         data = cut(batch, steps)
-        inputs = self._critic_inputs(batch, data, steps)
-        q = self._improve_critic(inputs, data)
+        self.played += int(batch.filled.sum())
+        q = self._improve_critic(self._critic_inputs(batch, data, steps), data)
         self._improve_actors(batch, data, q, steps)
-        interval = self.cfg.target_update_interval
-        if interval < 1:
-            track(self.target, self.critic_flat, interval)
-        elif self.updates % int(interval) == 0:
-            track(self.target, self.critic_flat, 1.0)
+        self.target.track(self.updates)
 
     def _critic_inputs(self, batch: Episode, data: TeamBatch, steps: int) -> Tensor:
         """State, own observation, the others' actions, all last actions, own number: [T + 1, B, A, inputs]."""
@@ -139,24 +114,23 @@ class Coma(EpisodeLearner):
             # The last step of a cut episode has no next action: its value is that of the first, as in PyMARL.
             next_action = torch.cat([action[1:], torch.zeros_like(action[:1])])
             next_value = ahead.gather(-1, next_action).squeeze(-1)
-            reward = data.reward if self.scale is None else self.scale(data.reward, data.mask)
+            reward = self.scale(data.reward, data.mask)
             going_on = (self.cfg.gamma * (1 - data.terminated)).unsqueeze(-1)
             target = lambda_returns(
                 reward.unsqueeze(-1), going_on, next_value, data.mask.unsqueeze(-1), self.cfg.td_lambda
             )
-        self.critic_flat.zero_grad()
+        self.critic_weights.zero_grad()
         q: Tensor = self.critic(inputs[:-1])
         weight = data.mask.unsqueeze(-1).expand_as(target)
         loss = ((q.gather(-1, action).squeeze(-1) - target).square() * weight).sum() / weight.sum()
-        loss.backward()  # type: ignore[no-untyped-call]
+        torch.autograd.backward(loss)
         self._metrics["critic_loss"] = loss.detach()
-        self._metrics["critic_grad_norm"] = self.critic_flat.clip_(self.cfg.grad_norm_clip)
-        self.critic_optimiser.step()
+        self._metrics["critic_grad_norm"] = self.critic_weights.descend()
         return q.detach()
 
     def _improve_actors(self, batch: Episode, data: TeamBatch, q: Tensor, steps: int) -> None:
         """Policy gradient with the counterfactual advantage Q(u) - sum_a pi(a) Q(u with a)."""
-        unroll = self._inputs(batch, steps)
+        unroll = self._unroll.filled(batch, steps)
         out = unroll.forward(self.agent, steps).detach().requires_grad_()
         avail = data.avail[:, :-1].permute(1, 2, 0, 3)
         policy = self._probabilities(by_agent(out, self.shape).permute(1, 2, 0, 3), avail)
@@ -167,56 +141,17 @@ class Coma(EpisodeLearner):
         entropy = -(policy * log_policy).sum(-1)
         gain = advantage * log_policy.gather(-1, action).squeeze(-1) + self.cfg.entropy * entropy
         loss = -(gain * weight).sum() / weight.sum()
-        loss.backward()  # type: ignore[no-untyped-call]
+        torch.autograd.backward(loss)
         assert out.grad is not None
         unroll.backward(self.agent, out.grad)
         self._metrics["policy_loss"] = loss.detach()
         self._metrics["entropy"] = ((entropy * weight).sum() / weight.sum()).detach()
-        self._metrics["grad_norm"] = self.actor_flat.clip_(self.cfg.grad_norm_clip)
-        self.actor_optimiser.step()
+        self._metrics["grad_norm"] = self.actor_weights.descend()
 
     def _probabilities(self, logits: Tensor, avail: Tensor) -> Tensor:
         """The policy that explores: softmax over what is available, with a uniform share of epsilon."""
-        epsilon = self.epsilon(self._explorer.steps if self._explorer is not None else 0)
+        epsilon = self.cfg.epsilon(self.played)
         # Padding has nothing available: its uniform share keeps the softmax finite and its weight is zero.
         avail = avail | ~avail.any(-1, keepdim=True)
         soft = torch.softmax(logits.masked_fill(~avail, -torch.inf), -1)
         return (1 - epsilon) * soft + epsilon * avail / avail.sum(-1, keepdim=True)
-
-    def _inputs(self, batch: Episode, steps: int) -> Unroll:
-        count, limit = batch.filled.shape
-        rows = self.shape.agents * count // self.agent.copies
-        if self._unroll is None or self._unroll.rows != rows:
-            self._unroll = Unroll(self.agent, limit, rows)
-        obs, action = torch.from_numpy(batch.obs["obs"][:, :steps]), torch.from_numpy(batch.action[:, :steps])
-        fill_episodes(self.nets, self._unroll.x[:, :steps], obs, action.long())
-        return self._unroll
-
-    # ---- saying and keeping ----
-
-    def state_dict(self) -> dict[str, Any]:
-        return {
-            "actor": self.actor_flat.values.clone(),
-            "critic": self.critic_flat.values.clone(),
-            "target": self.target.values.clone(),
-            "actor_optimiser": dict(self.actor_optimiser.state_dict()),
-            "critic_optimiser": dict(self.critic_optimiser.state_dict()),
-            "scale": self.scale.state_dict() if self.scale else None,
-            "updates": self.updates,
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        flats = {"actor": self.actor_flat, "critic": self.critic_flat, "target": self.target}
-        for key, flat in flats.items():
-            flat.values.copy_(torch.as_tensor(state[key]))
-        load_optimiser(self.actor_optimiser, state["actor_optimiser"])
-        load_optimiser(self.critic_optimiser, state["critic_optimiser"])
-        if self.scale is not None:
-            self.scale.load_state_dict(state["scale"])
-        self.updates = int(state["updates"])
-
-    def policy_state(self) -> dict[str, Any]:
-        return {"agent": {name: value.detach().clone() for name, value in self.agent.named_parameters()}}
-
-    def load_policy_state(self, state: dict[str, Any]) -> None:
-        load_named(self.agent, state["agent"], "agent")

@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import argparse
 import csv
+import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from twofold.base.errors import ConfigError, UserError
+from twofold.base.signals import Stopped
 from twofold.settings.config import layers_for, resolve
 from twofold.settings.presets import parse_value
-from twofold.team.seating import PartnerSet, parse_team, read_partners
+from twofold.team.sets import PartnerSet, parse_team, read_partners
+from twofold.team.worlds.space import Values
+
+if TYPE_CHECKING:
+    from twofold.team.crossplay import CrossPlay
 
 
 def partners(argv: list[str]) -> int:
     """twofold partners make | gather | split | show."""
+    parser = _parser()
+    chosen, rest = parser.parse_known_args(argv)
+    if rest and (chosen.verb != "make" or any("=" not in word for word in rest)):
+        parser.error(f"what is '{rest[0]}'? (settings of the trainings are written key=value)")
+    chosen.settings = rest
+    return {"make": _make, "gather": _gather, "split": _split, "show": _show}[chosen.verb](chosen)
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="twofold partners",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -45,11 +60,7 @@ def partners(argv: list[str]) -> int:
     split.add_argument("--test-seeds", default="", help="seeds met in tests only (homologue)")
     show = verbs.add_parser("show", help="who is in the set")
     show.add_argument("folder", type=Path)
-    chosen, rest = parser.parse_known_args(argv)
-    if rest and (chosen.verb != "make" or any("=" not in word for word in rest)):
-        parser.error(f"what is '{rest[0]}'? (settings of the trainings are written key=value)")
-    chosen.settings = rest
-    return {"make": _make, "gather": _gather, "split": _split, "show": _show}[chosen.verb](chosen)
+    return parser
 
 
 def _words(text: str) -> list[str]:
@@ -69,15 +80,19 @@ def _make(chosen: argparse.Namespace) -> int:
     pairs = [text.partition("=") for text in chosen.settings]
     if chosen.checkpoints < 1:
         raise UserError(f"--checkpoints is at least 1, got {chosen.checkpoints}")
-    made = make_population(
-        chosen.folder,
-        chosen.env_config,
-        algorithms=_words(chosen.algs),
-        seeds=_numbers(chosen.seeds, "--seeds"),
-        checkpoints=chosen.checkpoints,
-        settings={key.lstrip("-"): parse_value(value) for key, _, value in pairs},
-        say=print,
-    )
+    try:
+        made = make_population(
+            chosen.folder,
+            chosen.env_config,
+            algorithms=_words(chosen.algs),
+            seeds=_numbers(chosen.seeds, "--seeds"),
+            checkpoints=chosen.checkpoints,
+            settings={key.lstrip("-"): parse_value(value) for key, _, value in pairs},
+            say=print,
+        )
+    except Stopped as stopped:
+        print(f"{stopped}; everything is saved: the same command goes on", file=sys.stderr)
+        return stopped.exit_code
     return _say_made(made)
 
 
@@ -88,7 +103,7 @@ def _gather(chosen: argparse.Namespace) -> int:
 
 
 def _say_made(made: PartnerSet) -> int:
-    print(f"{len(made.partners)} partners, version {made.about['version']}: {made.folder / 'partners.json'}")
+    print(f"{len(made.partners)} partners, version {made.about.version}: {made.folder / 'partners.json'}")
     return 0
 
 
@@ -103,12 +118,10 @@ def _split(chosen: argparse.Namespace) -> int:
 
 
 def _show(chosen: argparse.Namespace) -> int:
-    from twofold.team.partners import kind_of
+    from twofold.team.crossplay import kind_of
 
     found = read_partners(chosen.folder)
-    print(
-        f"{found.folder}  version {found.about['version']}  {found.about['world']} {found.about['world_args']}"
-    )
+    print(f"{found.folder}  version {found.about.version}  {found.about.world} {found.about.world_args}")
     for partner in found.partners:
         print(f"  {partner.name:<24} {partner.algorithm:<10} {kind_of(found, partner.name)}")
     return 0
@@ -117,8 +130,25 @@ def _show(chosen: argparse.Namespace) -> int:
 def eval_partners(argv: list[str]) -> int:
     """twofold eval RUN ... --partners=SET: cross-play with every partner, as table, heat map and curves."""
     from twofold.store.policy_file import load_policy
-    from twofold.team.partners import cross_play, draw_adaptation, draw_cross_play
+    from twofold.team.crossplay import cross_play, draw_adaptation, draw_cross_play
 
+    chosen = _eval_options(argv)
+    found = read_partners(chosen.partners)
+    named = {_label(path): load_policy(path) for path in chosen.policies}
+    policies = named or {partner.name: partner.load() for partner in found.partners}
+    how = {"episodes": chosen.episodes, "seed": chosen.seed, "seats": chosen.seats}
+    played = cross_play(found, policies, **how, metric=chosen.metric)
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    _write_table(chosen.out / "cross_play.csv", played)
+    draw_cross_play(played, chosen.out / "cross_play.png")
+    draw_adaptation(played.curves, chosen.out / "adaptation.png")
+    _print_table(played)
+    print(f"table      {chosen.out / 'cross_play.csv'}\nheat map   {chosen.out / 'cross_play.png'}")
+    print(f"adaptation {chosen.out / 'adaptation.png'}")
+    return 0
+
+
+def _eval_options(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="twofold eval", description="Play with every partner of a set.")
     parser.add_argument(
         "policies", nargs="*", help="runs or policy files; none: the partners among themselves"
@@ -127,51 +157,42 @@ def eval_partners(argv: list[str]) -> int:
     parser.add_argument("--episodes", type=int, default=32)
     parser.add_argument("--seed", type=int, default=3_000_000)
     parser.add_argument("--seats", type=int, default=1, help="seats of the evaluated policy")
+    parser.add_argument("--metric", default="return", help="what the table shows, such as battle_won")
     parser.add_argument(
         "--out", type=Path, default=Path("cross_play"), help="folder for the table and pictures"
     )
     chosen = parser.parse_args(argv)
     if chosen.episodes < 1:
         raise UserError("--episodes is at least 1")
-    found = read_partners(chosen.partners)
-    named = {_label(path): load_policy(path) for path in chosen.policies}
-    policies = named or {partner.name: partner.load() for partner in found.partners}
-    mean, half, curves = cross_play(
-        found, policies, episodes=chosen.episodes, seed=chosen.seed, seats=chosen.seats
-    )
-    columns = [partner.name for partner in found.partners]
-    chosen.out.mkdir(parents=True, exist_ok=True)
-    _write_table(chosen.out / "cross_play.csv", list(policies), columns, mean, half)
-    draw_cross_play(mean, half, list(policies), columns, chosen.out / "cross_play.png")
-    draw_adaptation(curves, chosen.out / "adaptation.png")
-    _print_table(list(policies), columns, mean, half)
-    print(f"table      {chosen.out / 'cross_play.csv'}\nheat map   {chosen.out / 'cross_play.png'}")
-    print(f"adaptation {chosen.out / 'adaptation.png'}")
-    return 0
+    return chosen
 
 
 def _label(path: str) -> str:
     return Path(path).parent.name if path.endswith(".safetensors") else Path(path).name
 
 
-def _write_table(path: Path, rows: list[str], columns: list[str], mean: Any, half: Any) -> None:
+def _write_table(path: Path, played: CrossPlay) -> None:
     with path.open("w", newline="") as file:
         table = csv.writer(file)
-        table.writerow(["policy", "partner", "return", "half_interval_95"])
-        for i, row in enumerate(rows):
-            for j, column in enumerate(columns):
-                table.writerow([row, column, f"{mean[i, j]:.6g}", f"{half[i, j]:.6g}"])
+        table.writerow(["policy", "partner", played.metric, "low_95", "high_95"])
+        for i, row in enumerate(played.policies):
+            for j, column in enumerate(played.partners):
+                cells = (values[i, j] for values in (played.mean, played.low, played.high))
+                table.writerow([row, column, *(f"{cell:.6g}" for cell in cells)])
 
 
-def _print_table(rows: list[str], columns: list[str], mean: Any, half: Any) -> None:
-    width = max(map(len, [*columns, "0000.00 ±00.00"])) + 1
-    print(" " * 26 + "".join(f"{column:>{width}}" for column in columns))
-    for i, row in enumerate(rows):
-        cells = (f"{mean[i, j]:.2f} ±{half[i, j]:.2f}" for j in range(len(columns)))
+def _print_table(played: CrossPlay) -> None:
+    width = max(map(len, [*played.partners, "00.00 (00.00 to 00.00)"])) + 1
+    print(f"{played.metric:<26}" + "".join(f"{column:>{width}}" for column in played.partners))
+    for i, row in enumerate(played.policies):
+        cells = (
+            f"{played.mean[i, j]:.2f} ({played.low[i, j]:.2f} to {played.high[i, j]:.2f})"
+            for j in range(len(played.partners))
+        )
         print(f"{row[-25:]:<26}" + "".join(f"{cell:>{width}}" for cell in cells))
 
 
-def mixed_team(options: dict[str, Any], settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def mixed_team(options: Values, settings: Values) -> tuple[Values, Values]:
     """--multi_algs --config=4iql3qmix1iql_omg --train_alg=iql_omg --partners=SET as an ordinary training."""
     team = parse_team(options.get("config", ""))
     trained = options.get("train-alg") or team[-1][1]
@@ -207,7 +228,7 @@ def mixed_team(options: dict[str, Any], settings: dict[str, Any]) -> tuple[dict[
     return options, arguments | where | {"env_args.seats": seats} | kept
 
 
-def check_team(team: list[tuple[int, str]], world: str, world_args: dict[str, Any]) -> None:
+def check_team(team: list[tuple[int, str]], world: str, world_args: Values) -> None:
     """Refuse a team whose members are not as many as the world has seats."""
     from twofold.team.worlds.partnered import inner_world
     from twofold.team.worlds.space import shape_of

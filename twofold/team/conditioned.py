@@ -4,20 +4,35 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from twofold.base.errors import ConfigError
-from twofold.core.experience import Array, Obs
-from twofold.nets import Flat, copy_of, track
+from twofold.base.setting import setting, settings
+from twofold.core.experience import Array, Obs, named
+from twofold.core.protocols import State
+from twofold.core.schedules import Schedule
+from twofold.nets import copy_of
 from twofold.nets.recurrent import Recurrent, Unroll
-from twofold.team.agents import TeamNetworks, TeamPolicy, fill_episodes
+from twofold.team.agents import TeamNetworks, TeamPolicy, agents_first
 from twofold.team.episodes import Episode
-from twofold.team.learner import QConfig, cut, lambda_returns
-from twofold.team.optimise import RewardScale, load_optimiser, make_optimiser
+from twofold.team.learner import cut
+from twofold.team.learning import AgentUnroll, TeamConfig, lambda_returns, load_states, states_of, weights_of
+from twofold.team.optimise import Kept, RewardScale, Target
+
+
+@settings
+class ConditionedConfig(TeamConfig):
+    """Settings of Q-learning with a model of the others."""
+
+    double_q: bool = setting(
+        "the online network chooses the next action, the target network values it", default=True
+    )
+    evaluation_epsilon: float = setting("share of random actions in evaluations", default=0.0, ge=0, le=1)
+    history: int = setting("width of the model's memory", default=96, ge=1)
+    model_lr: float = setting("learning rate of the model", default=5e-4, gt=0)
 
 
 @dataclass(frozen=True)
@@ -34,9 +49,9 @@ class RowBatch:
     mask: Tensor  # [T, R]
 
 
-def rows_of(batch: Episode, steps: int, *, individual: bool) -> RowBatch:
+def rows_of(batch: Episode, steps: int) -> RowBatch:
     """Replayed episodes, every agent of every episode a row of its own."""
-    data = cut(batch, steps, individual=individual)
+    data = cut(batch, steps)
     agents = data.action.shape[0]
 
     def each(team: Tensor) -> Tensor:  # [T, B, ...] for the whole team -> [T, R, ...]
@@ -46,10 +61,9 @@ def rows_of(batch: Episode, steps: int, *, individual: bool) -> RowBatch:
         return by_agent.transpose(0, 1).flatten(1, 2)
 
     obs = torch.from_numpy(batch.obs["obs"][:, : steps + 1]).permute(2, 1, 0, 3)
-    reward = own(data.reward.permute(2, 0, 1)) if individual else each(data.reward)
     return RowBatch(
         own(obs), each(data.state), own(data.avail), own(data.action), _others(batch, data.action, steps),
-        reward, each(data.terminated), each(data.mask),
+        each(data.reward), each(data.terminated), each(data.mask),
     )  # fmt: skip
 
 
@@ -69,42 +83,37 @@ def _others(batch: Episode, action: Tensor, steps: int) -> Tensor:
 class ConditionedQ:
     """The Q part of an opponent-modelling learner; `size` columns of the agents' input come from the model."""
 
-    def __init__(self, cfg: QConfig, nets: TeamNetworks, size: int) -> None:
-        if not nets.cfg.shared or cfg.mixer != "none":
-            raise ConfigError("opponent models need networks.shared=true and learner.mixer=none")
-        self.cfg, self.nets, self.shape, self.size = cfg, nets, nets.shape, size
+    def __init__(self, cfg: ConditionedConfig, nets: TeamNetworks, size: int) -> None:
+        if not nets.cfg.shared:
+            raise ConfigError("opponent models need networks.shared=true")
+        self.cfg, self.nets = cfg, nets
         self.agent = nets.agent(extra=size)
         self.target_agent = copy_of(self.agent)
-        self.online, self.target = Flat(self.agent), Flat(self.target_agent)
-        self.optimiser = make_optimiser(cfg.optimiser, self.online, cfg.lr, cfg.optim_eps)
-        self.scale = RewardScale() if cfg.standardise_rewards else None
-        self._unroll: Unroll | None = None
+        self.online = weights_of(self.agent, cfg)
+        self.target = Target(self.target_agent, self.online, cfg.target_update_interval)
+        self.scale = RewardScale(cfg.standardise_rewards)
+        self._room = AgentUnroll(nets, self.agent)
+        self._kept: dict[str, Kept] = {"online": self.online, "target": self.target, "scale": self.scale}
+
+    def policy(self, *, explore: bool, rows: int, rng: np.random.Generator) -> TeamPolicy:
+        """Acts with the online network, given the model's columns."""
+        epsilon = self.cfg.epsilon if explore else Schedule(self.cfg.evaluation_epsilon)
+        return TeamPolicy(self.nets, self.agent, rows, epsilon=epsilon, rng=rng)
 
     def take(self, batch: Episode, steps: int) -> None:
         """Write the inputs of a batch, all but the model's columns."""
-        count, limit = batch.filled.shape
-        rows = self.shape.agents * count
-        if self._unroll is None or self._unroll.rows != rows:
-            self._unroll = Unroll(self.agent, limit + 1, rows)
-        obs, action = (
-            torch.from_numpy(batch.obs["obs"][:, : steps + 1]),
-            torch.from_numpy(batch.action[:, :steps]),
-        )
-        fill_episodes(self.nets, self._unroll.x[:, : steps + 1], obs, action.long())
-        self._steps = steps
+        self._unroll, self._steps = self._room.filled(batch, steps), steps
 
     def run(self, net: Recurrent, extra: Tensor) -> tuple[Tensor, Tensor]:
         """Values [T + 1, R, n] and the memory before each step [T + 1, R, h], with extra [T + 1, R, size]."""
-        assert self._unroll is not None
         steps = self._steps + 1
         self._unroll.x[0, :steps, :, self.nets.columns :] = extra
         q = self._unroll.forward(net, steps)
-        return q[0], self._unroll._hidden[0, :steps, :, :-1]
+        return q[0], self._unroll.before[0, :steps]
 
     @torch.no_grad()
     def peek(self, net: Recurrent, extra: Tensor, memory: Tensor, at: slice) -> Tensor:
         """Values [t, R, n] of the steps `at` if the model's columns there were `extra`, memory left as it was."""
-        assert self._unroll is not None
         x = self._unroll.x[0, at].clone()
         x[..., self.nets.columns :] = extra
         q, _ = net(x.flatten(0, 1).unsqueeze(0), memory.flatten(0, 1).unsqueeze(0))
@@ -119,7 +128,7 @@ class ConditionedQ:
         ahead = self._ahead(self.agent, extra, memory, q, held) if self.cfg.double_q else after
         best = ahead.masked_fill(~data.avail[1:], -torch.inf).argmax(-1, keepdim=True)
         next_value = after.gather(-1, best).squeeze(-1)
-        reward = data.reward if self.scale is None else self.scale(data.reward, data.mask)
+        reward = self.scale(data.reward, data.mask)
         going_on = self.cfg.gamma * (1 - data.terminated)
         target = lambda_returns(reward, going_on, next_value, data.mask, self.cfg.td_lambda)
         leaf = q.detach().unsqueeze(0).requires_grad_()
@@ -127,11 +136,10 @@ class ConditionedQ:
         total = data.mask.sum()
         loss = ((chosen - target).square() * data.mask).sum() / total
         self.online.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        assert self._unroll is not None and leaf.grad is not None
+        torch.autograd.backward(loss)
+        assert leaf.grad is not None
         self._unroll.backward(self.agent, leaf.grad)
-        norm = self.online.clip_(self.cfg.grad_norm_clip)
-        self.optimiser.step()
+        norm = self.online.descend()
         mean = ((chosen.detach() * data.mask).sum() / total).detach()
         return {"loss": loss.detach(), "q_mean": mean, "grad_norm": norm}
 
@@ -139,38 +147,39 @@ class ConditionedQ:
         """Values of the next states, [T, R, n]."""
         return self.peek(net, extra[:-1], memory[1:], slice(1, self._steps + 1)) if held else q[1:]
 
-    def track(self, updates: int) -> None:
-        interval = self.cfg.target_update_interval
-        if interval < 1:
-            track(self.target, self.online, interval)
-        elif updates % int(interval) == 0:
-            track(self.target, self.online, 1.0)
+    def state_dict(self) -> State:
+        return states_of(self._kept)
 
-    def state_dict(self) -> dict[str, Any]:
-        return {
-            "online": self.online.values.clone(),
-            "target": self.target.values.clone(),
-            "optimiser": dict(self.optimiser.state_dict()),
-            "scale": self.scale.state_dict() if self.scale else None,
-        }
+    def load_state_dict(self, state: State) -> None:
+        load_states(self._kept, state)
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.online.values.copy_(torch.as_tensor(state["online"]))
-        self.target.values.copy_(torch.as_tensor(state["target"]))
-        load_optimiser(self.optimiser, state["optimiser"])
-        if self.scale is not None:
-            self.scale.load_state_dict(state["scale"])
+
+class History:
+    """The memory of a model before every step of rows [T, R, d], in room that is made once."""
+
+    def __init__(self, net: Recurrent) -> None:
+        self.net = net
+        self._room: Unroll | None = None
+
+    def __call__(self, obs: Tensor, limit: int) -> Tensor:
+        """[T, R, h]; gradients stop there, step by step."""
+        steps, rows = obs.shape[:2]
+        if self._room is None or self._room.rows != rows:
+            self._room = Unroll(self.net, limit, rows)
+        self._room.x[0, :steps] = obs
+        self._room.forward(self.net, steps)
+        return self._room.before[0, :steps].clone()
 
 
 class ConditionedPolicy(ABC):
     """Acts with Q values conditioned on what a model of the others makes of the history seen so far."""
 
-    def __init__(self, model: Any, team: TeamPolicy) -> None:
-        self.model, self.team = model, team
-        self.memory = torch.zeros(team.nets.shape.agents, team.rows, model.history.width)
+    def __init__(self, history: Recurrent, team: TeamPolicy) -> None:
+        self.team = team
+        self.memory = torch.zeros(team.nets.shape.agents, team.rows, history.width)
 
     @abstractmethod
-    def condition(self, seen: Tensor, obs: Obs) -> tuple[Tensor, Tensor]:
+    def condition(self, seen: Tensor, obs: dict[str, Array]) -> tuple[Tensor, Tensor]:
         """The model's columns and its next memory, each [A * N, ...], from observations [A, N, d]."""
 
     def reset(self, rows: Array) -> None:
@@ -179,7 +188,8 @@ class ConditionedPolicy(ABC):
 
     @torch.no_grad()
     def act(self, obs: Obs) -> Array:
-        seen = torch.from_numpy(np.ascontiguousarray(obs["obs"], np.float32)).transpose(0, 1)
+        obs = named(obs)
+        seen = agents_first(obs["obs"])
         extra, memory = self.condition(seen, obs)
         self.memory = memory.view_as(self.memory)
         return self.team.choose(self.team.values(obs, extra.view(*seen.shape[:2], -1)), obs["avail"])
@@ -187,9 +197,13 @@ class ConditionedPolicy(ABC):
     def random(self, obs: Obs) -> Array:
         return self.team.random(obs)
 
-    def state_dict(self) -> dict[str, Any]:
+    def played(self, actions: Array) -> None:
+        """What the agents really did: they remember that, not what they would have done."""
+        self.team.played(actions)
+
+    def state_dict(self) -> State:
         return {"memory": self.memory.clone(), "team": self.team.state_dict()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         self.memory = torch.as_tensor(np.array(state["memory"]))
         self.team.load_state_dict(state["team"])

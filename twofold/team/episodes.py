@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from torch import Tensor
+from numpy.typing import DTypeLike
 
 from twofold.base import tree
 from twofold.base.errors import WorldError
-from twofold.core.experience import Array, Obs, Steps, Written, blank_like, named
-from twofold.team.worlds.space import shape_of
+from twofold.core.experience import Array, Steps, Written, blank_like, named
+from twofold.core.protocols import State
+from twofold.team.worlds.space import Space, shape_of
 
 
 @dataclass(frozen=True)
 class Episode:
     """The team's item; obs has one step more than the rest, so that the last step has a successor."""
 
-    obs: Obs  # dict of [T + 1, ...]
+    obs: dict[str, Array]  # [T + 1, ...] each
     action: Array  # [T, A] or [T, A, a]
     reward: Array  # [T]
     terminated: Array  # [T]; a time limit is not an end
@@ -29,7 +28,7 @@ class Episode:
 class EpisodeWriter:
     """Collects the steps of every row and gives out whole episodes."""
 
-    def __init__(self, rows: int, observation_space: Any, action_space: Any) -> None:
+    def __init__(self, rows: int, observation_space: Space, action_space: Space) -> None:
         self.rows, self.limit = rows, shape_of(observation_space).limit
         self._spaces = (observation_space, action_space)
         self._length = np.zeros(rows, np.int64)
@@ -57,7 +56,7 @@ class EpisodeWriter:
             raise WorldError(f"an episode is longer than the {self.limit} steps that its world declares")
         episode = self._open
         obs, next_obs = named(steps.obs), named(steps.next_obs)
-        for key, leaf in named(episode.obs).items():
+        for key, leaf in episode.obs.items():
             leaf[rows, at], leaf[rows, at + 1] = obs[key], next_obs[key]
         episode.action[rows, at], episode.reward[rows, at] = steps.action, steps.reward
         episode.terminated[rows, at], episode.filled[rows, at] = steps.terminated, 1
@@ -74,16 +73,16 @@ class EpisodeWriter:
             for leaf in tree.leaves(self._open):
                 leaf[rows] = 0
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         return {"length": self._length, "open": dict(tree.items(self._open))}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         self._length[:] = state["length"]
         for path, leaf in tree.items(self._open):
             leaf[:] = state["open"][path]
 
 
-def _stored(dtype: Any) -> Any:
+def _stored(dtype: DTypeLike) -> DTypeLike:
     """Action numbers need no eight bytes."""
     return np.int16 if np.issubdtype(dtype, np.int64) else dtype
 
@@ -91,20 +90,3 @@ def _stored(dtype: Any) -> Any:
 def longest(filled: Array) -> int:
     """Steps of the longest episode of a batch [B, T]: nothing needs computing after it."""
     return max(1, int(np.flatnonzero(filled.any(axis=0)).max(initial=-1)) + 1)
-
-
-class EpisodeLearner:
-    """What all learners of whole episodes have: their writer, and the numbers of the last update."""
-
-    _spaces: tuple[Any, Any]  # of observations and actions
-    _metrics: dict[str, Tensor]
-
-    def writer(self, rows: int) -> EpisodeWriter:
-        return EpisodeWriter(rows, *self._spaces)
-
-    def metrics(self) -> dict[str, float]:
-        return {f"learner/{name}": float(value) for name, value in self._metrics.items()}
-
-    def first_bad(self) -> str | None:
-        bad = [name for name, value in self._metrics.items() if not math.isfinite(float(value))]
-        return f"learner/{bad[0]}" if bad else None

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from twofold.nets import MLP
 from twofold.nets.recurrent import Recurrent
+from twofold.team.optimise import Weights
+
+
+class Normal:
+    """Standard normal numbers of any shape from a generator of the run."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+
+    def __call__(self, *shape: int) -> Tensor:
+        return torch.from_numpy(self.rng.standard_normal(shape, np.float32))
 
 
 class Gaussian(nn.Module):
@@ -44,6 +56,17 @@ class Prior(nn.Module):
         error = (self.decode(subgoal) - state).square().mean(-1)
         kl = divergence(mean, log_variance, torch.zeros_like(mean), torch.zeros_like(mean))
         return (error * weight).sum() / weight.sum(), (kl * weight).sum() / weight.sum()
+
+
+def improve_prior(
+    weights: Weights, prior: Prior, state: Tensor, mask: Tensor, normal: Normal, kl_weight: float
+) -> dict[str, Tensor]:
+    """One step of the VAE on states [T, R, s] of played steps."""
+    error, kl = prior.loss(state, normal(*state.shape[:-1], prior.decode.inputs), mask)
+    weights.zero_grad()
+    torch.autograd.backward(error + kl_weight * kl)
+    norm = weights.descend()
+    return {"prior_reconstruction": error.detach(), "prior_kl": kl.detach(), "prior_grad_norm": norm}
 
 
 class SubgoalModel(nn.Module):

@@ -6,13 +6,14 @@ import json
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from twofold.assemble import Trained
 from twofold.base.errors import UserError
+from twofold.team.worlds.space import Foreign, Values
 
 
-def observed(observer: str, config: dict[str, Any], work: Callable[[], Any]) -> Any:
-    """Do `work`, which returns something with a run `folder`, as a Sacred experiment; its result.
+def observed(observer: str, config: Values, work: Callable[[], Trained]) -> Trained:
+    """Do `work`, a training, as a Sacred experiment; its result.
 
     observer: sacred:DIR for Sacred's FileStorageObserver, sacred:mongodb://... for its MongoObserver.
     """
@@ -20,9 +21,9 @@ def observed(observer: str, config: dict[str, Any], work: Callable[[], Any]) -> 
     if kind != "sacred" or not place:
         raise UserError(f"--observer={observer}: write sacred:DIR or sacred:mongodb://HOST/DATABASE")
     experiment = _experiment(place)
-    done: list[Any] = []
+    done: list[Trained] = []
 
-    def main(_run: Any) -> Any:
+    def main(_run: Foreign) -> float | None:
         trained = work()
         done.append(trained)
         _log(_run, trained.folder)
@@ -34,7 +35,7 @@ def observed(observer: str, config: dict[str, Any], work: Callable[[], Any]) -> 
     return done[0]
 
 
-def _experiment(place: str) -> Any:
+def _experiment(place: str) -> Foreign:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # pkg_resources announces its own end at every import
@@ -51,9 +52,9 @@ def _experiment(place: str) -> Any:
     return experiment
 
 
-def _nested(values: dict[str, Any]) -> dict[str, Any]:
+def _nested(values: Values) -> Values:
     """Dotted settings as nested dicts, which is how Sacred shows a config."""
-    found: dict[str, Any] = {}
+    found: Values = {}
     for key, value in values.items():
         inner = found
         *parents, leaf = key.split(".")
@@ -63,7 +64,7 @@ def _nested(values: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _log(run: Any, folder: Path) -> None:
+def _log(run: Foreign, folder: Path) -> None:
     """Metrics and evaluations as Sacred scalars, the policy as an artifact."""
     for name in ("metrics", "evaluations"):
         path = folder / f"{name}.jsonl"
@@ -80,7 +81,7 @@ def _log(run: Any, folder: Path) -> None:
             run.add_artifact(str(folder / artifact), name=f"twofold_{artifact}")
 
 
-def _score(trained: Any) -> float | None:
+def _score(trained: Trained) -> float | None:
     """The test return of the first evaluation world: Sacred's `result`."""
     for world in trained.test.values():
         return float(world["return"]["mean"])

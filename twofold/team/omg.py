@@ -7,94 +7,94 @@ future state that the selector chose, g what the Q network sees. See docs/algori
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, Unpack
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from twofold.base.errors import CheckpointError, ConfigError
-from twofold.core.experience import Obs
+from twofold.base.errors import CheckpointError
+from twofold.base.setting import setting, settings
+from twofold.core.experience import Array
+from twofold.core.protocols import Metrics, State
 from twofold.core.schedules import Schedule
-from twofold.core.seeding import Generators
-from twofold.nets import Flat
-from twofold.nets.recurrent import Unroll
 from twofold.settings.registry import learners
 from twofold.store.checkpoint import Checkpoints
-from twofold.team.agents import TeamNetworks, TeamPolicy
-from twofold.team.am import named, run_history
-from twofold.team.conditioned import ConditionedPolicy, ConditionedQ, RowBatch, rows_of
-from twofold.team.episodes import Episode, EpisodeLearner, longest
-from twofold.team.learner import QConfig, load_named
-from twofold.team.models import Prior, SubgoalModel, divergence
-from twofold.team.optimise import load_optimiser, make_optimiser
+from twofold.team.agents import TeamPolicy
+from twofold.team.conditioned import (
+    ConditionedConfig,
+    ConditionedPolicy,
+    ConditionedQ,
+    History,
+    RowBatch,
+    rows_of,
+)
+from twofold.team.episodes import Episode
+from twofold.team.learning import EpisodeLearner, Given, load_named, weights_of
+from twofold.team.models import Normal, Prior, SubgoalModel, divergence, improve_prior
+from twofold.team.optimise import Weights
 
 
-@dataclass(frozen=True)
-class OMGConfig(QConfig):
+@settings
+class OMGConfig(ConditionedConfig):
     """Q-learning's settings and those of the subgoal model."""
 
-    prior: str = ""  # run directory of the prior (config omg_prior); empty: trained in the first updates here
-    prior_updates: int = 500  # updates until the prior is frozen, when it is trained here
-    obs_is_state: bool = True  # subgoals are about the agent's observations; False: about the global state
-    selector: Literal["optimistic", "conservative"] = "optimistic"  # conservative: for general-sum games
-    horizon: int = 5  # H: how many future states the selector looks at
-    subgoal_dim: int = 64
-    history: int = 96  # memory of the inference model
-    model_hidden: int = 128
-    model_lr: float = 5e-4
-    kl_weight: float = 1e-2  # of the KL terms against mean-square reconstruction
-    mix_start: float = 1.0  # probability of training with the selected subgoal ...
-    mix_finish: float = 0.0  # ... falling to this
-    mix_updates: float = 10_000.0  # ... over so many updates
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.horizon < 1 or self.subgoal_dim < 1:
-            raise ConfigError("learner.horizon and learner.subgoal_dim must be at least 1")
-        if not (0 <= self.mix_start <= 1 and 0 <= self.mix_finish <= 1):
-            raise ConfigError("learner.mix_start and learner.mix_finish are probabilities")
+    prior: str = setting(
+        "run directory of the prior (config omg_prior); empty: trained in the first updates here", default=""
+    )
+    prior_updates: int = setting(
+        "the prior is frozen after this many, when it is trained here", default=500, ge=1, unit="updates"
+    )
+    obs_is_state: bool = setting(
+        "subgoals are about the agent's observations; false: about the global state", default=True
+    )
+    selector: Literal["optimistic", "conservative"] = setting(
+        "which future state is the subgoal: of highest value, or of lowest (general-sum games)",
+        default="optimistic",
+    )
+    horizon: int = setting("H: future states that the selector looks at", default=5, ge=1, unit="steps")
+    subgoal_dim: int = setting("columns of a subgoal", default=64, ge=1)
+    model_hidden: int = setting("width of the models' encoders and decoders", default=128, ge=1)
+    kl_weight: float = setting(
+        "weight of the KL terms against mean-square reconstruction", default=1e-2, ge=0
+    )
+    mix_start: float = setting("probability of training with the selected subgoal", default=1.0, ge=0, le=1)
+    mix_finish: float = setting("that probability at last", default=0.0, ge=0, le=1)
+    mix_updates: float = setting("it falls over this long", default=10_000.0, gt=0, unit="updates")
 
 
 @learners.register("team/omg", config=OMGConfig)
 class OMG(EpisodeLearner):
     """Independent Q-learning with opponents modelled by subgoal inference."""
 
-    def __init__(
-        self,
-        cfg: OMGConfig,
-        *,
-        networks: TeamNetworks,
-        observation_space: Any,
-        action_space: Any,
-        rngs: Generators,
-    ) -> None:
-        self.cfg, self.nets, self.shape = cfg, networks, networks.shape
-        self._spaces = (observation_space, action_space)
-        self.rng = rngs["omg"]
+    def __init__(self, cfg: OMGConfig, **given: Unpack[Given]) -> None:
+        super().__init__(**given)
+        self.cfg, self.rng, generator = cfg, given["rngs"]["omg"], self.nets.generator
+        self._normal = Normal(self.rng)
         state = self.shape.obs if cfg.obs_is_state else self.shape.state
-        generator = networks.generator
-        self.q = ConditionedQ(cfg, networks, cfg.subgoal_dim)
+        self.q = ConditionedQ(cfg, self.nets, cfg.subgoal_dim)
         self.prior = Prior(state, cfg.model_hidden, cfg.subgoal_dim, generator=generator)
         sizes = {"history": cfg.history, "hidden": cfg.model_hidden, "size": cfg.subgoal_dim}
         self.model = SubgoalModel(self.shape.obs, state, **sizes, generator=generator)
-        self.prior_flat, self.model_flat = Flat(self.prior), Flat(self.model)
-        self.prior_optimiser = make_optimiser(cfg.optimiser, self.prior_flat, cfg.model_lr, cfg.optim_eps)
-        self.model_optimiser = make_optimiser(cfg.optimiser, self.model_flat, cfg.model_lr, cfg.optim_eps)
+        self.prior_weights: Weights = weights_of(self.prior, cfg, cfg.model_lr)
+        self.model_weights = weights_of(self.model, cfg, cfg.model_lr)
         self.mix = Schedule(cfg.mix_start, cfg.mix_finish, over=cfg.mix_updates, per="update")
-        self.updates = 0
+        self.hits = HitRatio(cfg.horizon)
+        self._history = History(self.model.history)
+        self._kept = {
+            "q": self.q,
+            "prior": self.prior_weights,
+            "model": self.model_weights,
+            "hits": self.hits,
+        }
+        self._acts = {"agent": self.q.agent, "model": self.model, "prior": self.prior}
         self._prior_ready = False
         if cfg.prior and Path(cfg.prior).exists():
             self._load_prior()
-        self._history: Unroll | None = None
-        self._metrics: dict[str, Tensor] = {}
-        self._seen: tuple[Tensor, Tensor, Tensor] | None = None  # of the last update, for the hit ratio
 
     def policy(self, *, explore: bool, rows: int, rng: np.random.Generator) -> OMGPolicy:
-        epsilon = self.cfg.epsilon if explore else Schedule(self.cfg.evaluation_epsilon)
-        team = TeamPolicy(self.nets, self.q.agent, rows, epsilon=epsilon, rng=rng)
+        team = self.q.policy(explore=explore, rows=rows, rng=rng)
         return OMGPolicy(self.model, team, obs_is_state=self.cfg.obs_is_state)
 
     def _load_prior(self) -> None:
@@ -104,17 +104,15 @@ class OMG(EpisodeLearner):
 
     # ---- learning ----
 
-    def update(self, batch: Episode) -> None:
+    def learn(self, batch: Episode, steps: int) -> None:
         """Algorithm 1: infer g_hat, select g_bar, mix them to g, improve Q and the inference model."""
-        self.updates += 1
         if self.cfg.prior and not self._prior_ready:
             self._load_prior()
-        steps = longest(batch.filled)
-        data = rows_of(batch, steps, individual=self.cfg.individual_rewards)
+        data = rows_of(batch, steps)
         state = data.obs if self.cfg.obs_is_state else data.state
         self._improve_prior(state, data)
         mean, log_variance, history = self._infer(data, state, batch.filled.shape[1] + 1)
-        noise = self._normal(mean.shape)
+        noise = self._normal(*mean.shape)
         sampled = mean + noise * torch.exp(0.5 * log_variance)
         g_hat = sampled.detach()
         self.q.take(batch, steps)
@@ -125,11 +123,8 @@ class OMG(EpisodeLearner):
         self._metrics |= self.q.improve(data, g, held=True)
         self._improve_model(mean, log_variance, sampled, history, state, (g_bar, g_bar_log_variance), data)
         self._count_steps(step, data.mask)
-        self._seen = (mean.detach(), self._embed(state), data.mask)
-        self.q.track(self.updates)
-
-    def _normal(self, shape: Any) -> Tensor:
-        return torch.from_numpy(self.rng.standard_normal(tuple(shape), np.float32))
+        self.hits.see(mean.detach(), self._embed(state), data.mask)
+        self.q.target.track(self.updates)
 
     @torch.no_grad()
     def _embed(self, state: Tensor) -> Tensor:
@@ -139,20 +134,13 @@ class OMG(EpisodeLearner):
     def _improve_prior(self, state: Tensor, data: RowBatch) -> None:
         if self.cfg.prior or self.updates > self.cfg.prior_updates:
             return
-        metrics = improve_prior(
-            self.prior,
-            self.prior_flat,
-            self.prior_optimiser,
-            state[:-1],
-            data.mask,
-            self._normal,
-            self.cfg.kl_weight,
+        self._metrics |= improve_prior(
+            self.prior_weights, self.prior, state[:-1], data.mask, self._normal, self.cfg.kl_weight
         )
-        self._metrics |= metrics
 
     def _infer(self, data: RowBatch, state: Tensor, limit: int) -> tuple[Tensor, Tensor, Tensor]:
         """q_phi(g | history, s) at every step: mean and log variance [T + 1, R, g], history [T + 1, R, h]."""
-        self._history, memory = run_history(self._history, self.model.history, data.obs, limit)
+        memory = self._history(data.obs, limit)
         flat = (t.flatten(0, 1) for t in (data.obs, memory, state))
         shape = data.obs.shape[:2]
         mean, log_variance, history, _ = self.model(*flat)
@@ -168,13 +156,11 @@ class OMG(EpisodeLearner):
         avail = data.avail[:-1]
         best = torch.full(data.mask.shape, -torch.inf)
         chosen = torch.zeros(data.mask.shape, dtype=torch.int64)
-        played = torch.cat(
-            [torch.ones_like(data.mask[:1]), data.mask]
-        )  # state t exists if step t - 1 was played
+        played = _exists(data.mask)
         for k in range(1, self.cfg.horizon + 1):
             ahead = torch.arange(steps).add(k).clamp(max=steps)
             mean, spread = means[ahead], torch.exp(0.5 * log_variances[ahead])
-            q = self.q.peek(self.q.agent, mean + spread * self._normal(mean.shape), memory, slice(0, steps))
+            q = self.q.peek(self.q.agent, mean + spread * self._normal(*mean.shape), memory, slice(0, steps))
             value = sign * (q * avail).sum(-1) / avail.sum(-1).clamp(min=1)
             exists = (played[ahead] > 0) & (torch.arange(steps) + k <= steps).unsqueeze(-1)
             better = exists & (value > best)
@@ -199,11 +185,9 @@ class OMG(EpisodeLearner):
         kl = divergence(mean[:-1], log_variance[:-1], *goal)
         total = data.mask.sum()
         error, kl = (error * data.mask).sum() / total, (kl * data.mask).sum() / total
-        self.model_flat.zero_grad()
-        loss: Tensor = error + self.cfg.kl_weight * kl
-        loss.backward()  # type: ignore[no-untyped-call]
-        self._metrics["model_grad_norm"] = self.model_flat.clip_(self.cfg.grad_norm_clip)
-        self.model_optimiser.step()
+        self.model_weights.zero_grad()
+        torch.autograd.backward(error + self.cfg.kl_weight * kl)
+        self._metrics["model_grad_norm"] = self.model_weights.descend()
         self._metrics |= {"reconstruction": error.detach(), "kl": kl.detach()}
 
     def _count_steps(self, step: Tensor, mask: Tensor) -> None:
@@ -213,62 +197,63 @@ class OMG(EpisodeLearner):
         for k in range(1, self.cfg.horizon + 1):
             self._metrics[f"chosen_step/{k}"] = ((step == k) & found).sum() / total
 
-    def hit_ratio(self) -> float:
-        """How often the state of the episode nearest to the inferred subgoal is one of the next H."""
-        if self._seen is None:
-            return math.nan
-        inferred, embedded, mask = self._seen
-        steps = len(mask)
-        apart = torch.cdist(inferred[:-1].transpose(0, 1), embedded.transpose(0, 1))  # [R, T, T + 1]
-        played = torch.cat([torch.ones_like(mask[:1]), mask]).t()
-        nearest = apart.masked_fill(played.unsqueeze(1) == 0, torch.inf).argmin(-1)
-        offset = nearest - torch.arange(steps)
-        hit = ((offset >= 1) & (offset <= self.cfg.horizon)).float() * mask.t()
-        return float(hit.sum() / mask.sum())
-
     # ---- saying and keeping ----
 
-    def metrics(self) -> dict[str, float]:
-        more = {"learner/subgoal_hit_ratio": self.hit_ratio(), "learner/mix": self.mix(self.updates)}
+    def metrics(self) -> Metrics:
+        more = {"learner/subgoal_hit_ratio": self.hits.ratio(), "learner/mix": self.mix(self.updates)}
         return super().metrics() | more
 
-    def state_dict(self) -> dict[str, Any]:
-        return {
-            "q": self.q.state_dict(),
-            "prior": self.prior_flat.values.clone(),
-            "model": self.model_flat.values.clone(),
-            "prior_optimiser": dict(self.prior_optimiser.state_dict()),
-            "model_optimiser": dict(self.model_optimiser.state_dict()),
-            "rng": self.rng.bit_generator.state,
-            "updates": self.updates,
-        }
+    def load_state_dict(self, state: State) -> None:
+        super().load_state_dict(state)
+        self._prior_ready = True
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.q.load_state_dict(state["q"])
-        self.prior_flat.values.copy_(torch.as_tensor(state["prior"]))
-        self.model_flat.values.copy_(torch.as_tensor(state["model"]))
-        load_optimiser(self.prior_optimiser, state["prior_optimiser"])
-        load_optimiser(self.model_optimiser, state["model_optimiser"])
-        self.rng.bit_generator.state = state["rng"]
-        self.updates, self._prior_ready = int(state["updates"]), True
 
-    def policy_state(self) -> dict[str, Any]:
-        return {"agent": named(self.q.agent), "model": named(self.model), "prior": named(self.prior)}
+class HitRatio:
+    """How often the state of the episode nearest to the inferred subgoal is one of the next H."""
 
-    def load_policy_state(self, state: dict[str, Any]) -> None:
-        load_named(self.q.agent, state["agent"], "agent")
-        load_named(self.model, state["model"], "subgoal model")
-        load_named(self.prior, state["prior"], "prior")
+    def __init__(self, horizon: int) -> None:
+        self.horizon, self._ratio = horizon, math.nan
+        self._seen: tuple[Tensor, Tensor, Tensor] | None = None
+
+    def see(self, inferred: Tensor, embedded: Tensor, mask: Tensor) -> None:
+        """Subgoals [T + 1, R, g], embedded states [T + 1, R, g] and played steps [T, R] of an update."""
+        self._seen = (inferred, embedded, mask)
+
+    def ratio(self) -> float:
+        """Computed when it is asked for: an update need not wait for it."""
+        if self._seen is not None:
+            self._ratio, self._seen = self._measured(*self._seen), None
+        return self._ratio
+
+    def _measured(self, inferred: Tensor, embedded: Tensor, mask: Tensor) -> float:
+        apart = torch.cdist(inferred[:-1].transpose(0, 1), embedded.transpose(0, 1))  # [R, T, T + 1]
+        exists = _exists(mask).t().unsqueeze(1)
+        nearest = apart.masked_fill(exists == 0, torch.inf).argmin(-1)
+        offset = nearest - torch.arange(len(mask))
+        hit = ((offset >= 1) & (offset <= self.horizon)).float() * mask.t()
+        return float(hit.sum() / mask.sum())
+
+    def state_dict(self) -> State:
+        ratio = self.ratio()
+        return {"ratio": None if math.isnan(ratio) else ratio}
+
+    def load_state_dict(self, state: State) -> None:
+        self._ratio, self._seen = math.nan if state["ratio"] is None else float(state["ratio"]), None
+
+
+def _exists(mask: Tensor) -> Tensor:
+    """State t exists if step t - 1 was played: [T, R] -> [T + 1, R]."""
+    return torch.cat([torch.ones_like(mask[:1]), mask])
 
 
 class OMGPolicy(ConditionedPolicy):
     """Acts with the subgoal that it infers from what was seen so far."""
 
     def __init__(self, model: SubgoalModel, team: TeamPolicy, *, obs_is_state: bool) -> None:
-        super().__init__(model, team)
-        self.obs_is_state = obs_is_state
+        super().__init__(model.history, team)
+        self.model, self.obs_is_state = model, obs_is_state
 
-    def condition(self, seen: Tensor, obs: Obs) -> tuple[Tensor, Tensor]:
+    def condition(self, seen: Tensor, obs: dict[str, Array]) -> tuple[Tensor, Tensor]:
         state = seen
         if not self.obs_is_state:
             whole = torch.from_numpy(np.ascontiguousarray(obs["state"], np.float32))
@@ -276,19 +261,6 @@ class OMGPolicy(ConditionedPolicy):
         flat = (t.flatten(0, 1) for t in (seen, self.memory, state))
         mean, _, _, memory = self.model(*flat)
         return mean, memory
-
-
-def improve_prior(
-    prior: Prior, flat: Flat, optimiser: Any, state: Tensor, mask: Tensor, normal: Any, kl_weight: float
-) -> dict[str, Tensor]:
-    """One step of the VAE on states [T, R, s] of played steps."""
-    size = prior.decode.inputs
-    error, kl = prior.loss(state, normal((*state.shape[:-1], size)), mask)
-    flat.zero_grad()
-    (error + kl_weight * kl).backward()  # type: ignore[no-untyped-call]
-    norm = flat.clip_(10.0)
-    optimiser.step()
-    return {"prior_reconstruction": error.detach(), "prior_kl": kl.detach(), "prior_grad_norm": norm}
 
 
 def load_prior(prior: Prior, run: Path, *, obs_is_state: bool) -> None:

@@ -1,15 +1,25 @@
-"""Optimisers on flat parameters that the team's learners can choose from."""
+"""Flat weights with the optimiser that moves them, their slow copies, and running standardisation of rewards."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from twofold.nets import Adam, Flat
+from twofold.base import tree
+from twofold.core.protocols import State
+from twofold.nets import Adam, Flat, track
 
 OptimiserName = Literal["adam", "rmsprop"]
+
+
+class Kept(Protocol):
+    """A part of a learner that goes on from a saved state."""
+
+    def state_dict(self) -> State: ...
+
+    def load_state_dict(self, state: State) -> None: ...
 
 
 class RMSProp:
@@ -25,35 +35,82 @@ class RMSProp:
         self.square.mul_(self.alpha).addcmul_(grads, grads, value=1 - self.alpha)
         self.flat.values.addcdiv_(grads, self.square.sqrt().add_(self.eps), value=-self.lr)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Tensor]:
         return {"square": self.square.clone()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.square.copy_(torch.as_tensor(state["square"]))
+    def load_state_dict(self, state: State) -> None:
+        self.square.copy_(state["square"])
 
 
-def make_optimiser(name: OptimiserName, flat: Flat, lr: float, eps: float) -> Adam | RMSProp:
-    """The optimiser of this name."""
-    return RMSProp(flat, lr, eps=eps) if name == "rmsprop" else Adam(flat, lr, eps=eps)
+class Weights:
+    """All weights of a network in one tensor, and the optimiser that moves them."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        lr: float,
+        *,
+        optimiser: OptimiserName = "adam",
+        eps: float = 1e-5,
+        clip: float = 10.0,
+    ) -> None:
+        self.module, self.flat, self.clip = module, Flat(module), clip
+        self.optimiser = (
+            RMSProp(self.flat, lr, eps=eps) if optimiser == "rmsprop" else Adam(self.flat, lr, eps=eps)
+        )
+
+    def zero_grad(self) -> None:
+        self.flat.zero_grad()
+
+    def descend(self) -> Tensor:
+        """One step along the gradients, clipped to a global norm; the norm before."""
+        norm = self.flat.clip_(self.clip)
+        self.optimiser.step()
+        return norm
+
+    def state_dict(self) -> State:
+        return {"values": self.flat.values.clone(), "optimiser": dict(self.optimiser.state_dict())}
+
+    def load_state_dict(self, state: State) -> None:
+        self.flat.values.copy_(torch.as_tensor(state["values"]))
+        self.optimiser.load_state_dict(tree.map(_tensor, state["optimiser"]))
 
 
-def load_optimiser(optimiser: Adam | RMSProp, state: dict[str, Any]) -> None:
-    """Continue from a saved state, whose tensors may have become arrays."""
-    tensors = {
-        key: value if isinstance(value, (int, Tensor)) else torch.as_tensor(value)
-        for key, value in state.items()
-    }
-    optimiser.load_state_dict(tensors)  # type: ignore[arg-type]
+def _tensor(value: object) -> object:
+    """Arrays of a checkpoint as tensors; numbers as they are."""
+    return value if isinstance(value, (int, Tensor)) else torch.as_tensor(value)
+
+
+class Target:
+    """A slow copy of weights: taken over every `interval` updates, or mixed in by that share if it is below 1."""
+
+    def __init__(self, copy: nn.Module, online: Weights, interval: float) -> None:
+        self.flat, self.online, self.interval = Flat(copy), online.flat, interval
+
+    def track(self, updates: int) -> None:
+        """Follow the online weights, which have been updated `updates` times."""
+        if self.interval < 1:
+            track(self.flat, self.online, self.interval)
+        elif updates % int(self.interval) == 0:
+            track(self.flat, self.online, 1.0)
+
+    def state_dict(self) -> State:
+        return {"values": self.flat.values.clone()}
+
+    def load_state_dict(self, state: State) -> None:
+        self.flat.values.copy_(torch.as_tensor(state["values"]))
 
 
 class RewardScale:
-    """Rewards minus their running mean, over their running standard deviation."""
+    """Rewards minus their running mean, over their running standard deviation; off, it leaves them alone."""
 
-    def __init__(self) -> None:
-        self.mean, self.square, self.count = 0.0, 1.0, 1e-4
+    def __init__(self, on: bool) -> None:
+        self.on, self.mean, self.square, self.count = on, 0.0, 1.0, 1e-4
 
     def __call__(self, reward: Tensor, mask: Tensor) -> Tensor:
         """Standardised rewards; the batch's played steps are learned from first."""
+        if not self.on:
+            return reward
         seen = float(mask.sum())
         mean = float((reward * mask).sum()) / seen
         square = float((reward.square() * mask).sum()) / seen
@@ -64,8 +121,8 @@ class RewardScale:
         spread = max(self.square - self.mean**2, 1e-8) ** 0.5
         return reward.sub(self.mean).div(spread + 1e-5)
 
-    def state_dict(self) -> dict[str, float]:
+    def state_dict(self) -> State:
         return {"mean": self.mean, "square": self.square, "count": self.count}
 
-    def load_state_dict(self, state: dict[str, float]) -> None:
+    def load_state_dict(self, state: State) -> None:
         self.mean, self.square, self.count = state["mean"], state["square"], state["count"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from twofold.base.errors import ConfigError, UserError
 from twofold.settings.presets import find_config, read_yaml
+from twofold.team.worlds.space import Values
 
 log = logging.getLogger("twofold")
 
@@ -19,7 +19,7 @@ RENAMED = {
     "hidden_dim": "networks.hidden",
 }
 # Keys that choose a class of PyMARL; the preset does that here, so the usual values are accepted and change nothing.
-IMPLIED: dict[str, set[Any]] = {
+IMPLIED: dict[str, set[str | bool]] = {
     "runner": {"episode", "parallel"},
     "mac": {"basic_mac", "multi_module_mac"},
     "agent": {"rnn"},
@@ -34,7 +34,7 @@ IMPLIED: dict[str, set[Any]] = {
 }
 
 
-def translate(options: dict[str, Any], settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def translate(options: Values, settings: Values) -> tuple[Values, Values]:
     """Options and settings with PyMARL's own keys made into ours, or explained."""
     if "multi-algs" not in options and not _is_team(str(options.get("config", "td3"))):
         return options, settings
@@ -62,13 +62,13 @@ def _is_team(config: str) -> bool:
     return str(read_yaml(find_config("algs", config)).get("learner", {}).get("name", "")).startswith("team/")
 
 
-def _check_device(settings: dict[str, Any]) -> None:
+def _check_device(settings: Values) -> None:
     """CUDA that is asked for and absent is an error, never a silent change."""
     if settings.pop("use_cuda", False):
         raise UserError("use_cuda=True: twofold computes on the CPU; leave it out, or say use_cuda=False")
 
 
-def _check_mode(settings: dict[str, Any]) -> None:
+def _check_mode(settings: Values) -> None:
     """Loading, evaluating and saving replays are commands of their own."""
     path = settings.pop("checkpoint_path", "")
     settings.pop("load_step", None)
@@ -80,7 +80,7 @@ def _check_mode(settings: dict[str, Any]) -> None:
         raise UserError(f"checkpoint_path={path}: twofold resume {path} goes on with a run")
 
 
-def _round_test_episodes(settings: dict[str, Any]) -> None:
+def _round_test_episodes(settings: Values) -> None:
     """Test episodes come in whole batches of rows, as PyMARL has it."""
     episodes, rows = settings.get("test_nepisode"), settings.get("batch_size_run")
     if not isinstance(episodes, int) or not isinstance(rows, int) or rows < 1 or episodes % rows == 0:

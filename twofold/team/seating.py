@@ -2,114 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from twofold.base.errors import CheckpointError, ConfigError
+from twofold.base.errors import ConfigError
 from twofold.core.experience import Array, Obs
-from twofold.store import files
-from twofold.store.policy_file import LoadedPolicy, load_policy
-
-FORMAT = 1
+from twofold.core.protocols import State
+from twofold.store.policy_file import LoadedPolicy
 
 
-@dataclass(frozen=True)
-class Partner:
-    """A fixed policy of a whole team, some of whose seats it is given."""
+@runtime_checkable
+class Remembers(Protocol):
+    """A policy whose agents remember their last actions: what was played, not what they would have played."""
 
-    name: str
-    algorithm: str
-    file: Path
-
-    def load(self) -> LoadedPolicy:
-        return load_policy(self.file)
-
-
-@dataclass(frozen=True)
-class PartnerSet:
-    """A versioned population with its declared split."""
-
-    folder: Path
-    partners: tuple[Partner, ...]
-    train: tuple[str, ...]
-    test: tuple[str, ...]
-    about: dict[str, Any]  # the world that they were trained in, how, and the version
-
-    def of(self, names: tuple[str, ...]) -> list[Partner]:
-        known = {partner.name: partner for partner in self.partners}
-        missing = [name for name in names if name not in known]
-        if missing:
-            raise ConfigError(f"{self.folder}: no partner named '{missing[0]}'")
-        return [known[name] for name in names]
-
-    def split(self, which: str) -> list[Partner]:
-        """'train', 'test' or 'all'; without a declared split everybody is in each."""
-        names = {"train": self.train, "test": self.test}.get(which, ())
-        return self.of(names) if names else list(self.partners)
-
-
-def read_partners(folder: Path) -> PartnerSet:
-    """The partner set of a folder, every file checked against its recorded checksum."""
-    path = folder / "partners.json"
-    if not path.is_file():
-        raise ConfigError(
-            f"{folder} is no partner set (no partners.json): make one with `twofold partners make`"
-        )
-    record = files.read_json(path)
-    try:
-        if record["format"] != FORMAT:
-            raise CheckpointError(f"{path} has format {record['format']}, this version reads {FORMAT}")
-        partners = tuple(
-            Partner(p["name"], p["algorithm"], folder / Path(p["file"]).name) for p in record["partners"]
-        )
-        found = PartnerSet(folder, partners, tuple(record["train"]), tuple(record["test"]), record["about"])
-        sums = {p["name"]: p["blake2b"] for p in record["partners"]}
-    except (KeyError, TypeError) as error:
-        raise CheckpointError(f"{path} is damaged: {error}") from None
-    for partner in found.partners:
-        if files.checksum(files.read_regular(partner.file)) != sums[partner.name]:
-            raise CheckpointError(f"{partner.file} is not the file that {path} was made with")
-    return found
-
-
-def write_partners(
-    folder: Path, partners: list[Partner], about: dict[str, Any], train: list[str], test: list[str]
-) -> PartnerSet:
-    """Write partners.json; the version is a checksum of the policies."""
-    listed = [
-        {
-            "name": p.name,
-            "algorithm": p.algorithm,
-            "file": p.file.name,
-            "blake2b": files.checksum(files.read_regular(p.file)),
-        }
-        for p in partners
-    ]
-    about = about | {"version": files.checksum(json.dumps(listed, sort_keys=True).encode())[:12]}
-    record = {"format": FORMAT, "about": about, "partners": listed, "train": train, "test": test}
-    files.replace_bytes(folder / "partners.json", files.to_json(record))
-    return read_partners(folder)
-
-
-def parse_team(text: str) -> list[tuple[int, str]]:
-    """'4iql3qmix1iql_omg' as [(4, 'iql'), (3, 'qmix'), (1, 'iql_omg')]."""
-    import re
-
-    parts = re.findall(r"(\d+)([a-z][a-z_]*)", text)
-    if not parts or "".join(count + name for count, name in parts) != text:
-        raise ConfigError(
-            f"'{text}' is no mixed team: write counts and algorithms, such as 4iql3qmix1iql_omg"
-        )
-    return [(int(count), name) for count, name in parts]
+    def played(self, actions: Array) -> None: ...
 
 
 @dataclass(frozen=True)
 class Group:
-    """So many seats for one policy of these candidates, drawn anew for every episode."""
+    """Seats for one policy of these candidates, drawn anew for every episode."""
 
     seats: int
     candidates: tuple[int, ...]  # places in the list of policies
@@ -162,16 +75,16 @@ class Seating:
         for index in np.unique(self.owner[self.owner >= 0]):
             mine = self.owner == index
             joint[mine] = self.policies[index].act(obs)[mine]
-        for policy in self.policies:  # agents remember what was played, not what they would have played
-            acting: Any = getattr(policy, "team", policy)
-            acting.last_action = joint
+        for policy in self.policies:
+            if isinstance(policy, Remembers):
+                policy.played(joint)
         return joint
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         states = {str(i): policy.state_dict() for i, policy in enumerate(self.policies)}
         return {"order": self.order.copy(), "owner": self.owner.copy(), "policies": states}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         self.order, self.owner = np.array(state["order"]), np.array(state["owner"])
         for i, policy in enumerate(self.policies):
             policy.load_state_dict(state["policies"][str(i)])

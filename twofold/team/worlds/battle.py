@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from twofold.core.experience import Array
+from twofold.core.protocols import State
 from twofold.team.worlds.battlefield import Battlefield
 
-Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 LOOPS = 8  # game loops of one step, as SMAC's step_mul
 SECONDS = LOOPS / 16
 SIGHT = 9.0
@@ -173,7 +172,8 @@ class Battle:
         ours = unit < self.field.allies
         near[:, : self.field.allies] &= not ours
         near[:, self.field.allies :] &= ours
-        return near * self.field.damage[unit] * fires[:, None]
+        blast: Array = near * self.field.damage[unit] * fires[:, None]
+        return blast
 
     def _mend(self, heals: Array, at: Array) -> None:
         rows, units = heals.shape
@@ -189,9 +189,9 @@ class Battle:
             grows = (self.quiet >= SHIELD_DELAY) & self.alive
             self.shield = np.minimum(self.shield + SHIELD_GROWTH * grows, full).astype(np.float32)
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> State:
         return {name: getattr(self, name).copy() for name in _ARRAYS}
 
-    def restore(self, snapshot: dict[str, Any]) -> None:
+    def restore(self, snapshot: State) -> None:
         for name in _ARRAYS:
             setattr(self, name, np.array(snapshot[name]))

@@ -3,46 +3,81 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from twofold.base.errors import ConfigError
+from twofold.base.errors import CheckpointError, ConfigError
+from twofold.base.setting import setting, settings
+from twofold.core.experience import Array
+from twofold.team.reading import checked_as, read_as
 
-Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 MAPS = Path(__file__).parent / "maps"
 
 
-@dataclass(frozen=True)
+@settings
 class UnitType:
-    """Numbers of one kind of unit; time is in game loops (16 a second), distance in map cells."""
+    """Numbers of one kind of unit."""
 
-    health: float
-    shield: float = 0.0
-    damage: float = 0.0  # of one hit
-    hits: int = 1  # hits of one attack: armour counts for each
-    bonus: float = 0.0  # more damage of one hit to units whose tag is `bonus_to`
-    bonus_to: str = ""
-    armour: float = 0.0
-    range: float = 0.1  # edge to edge
-    cooldown: float = 16.0  # loops between two attacks; above 8, so that a step holds at most one
-    speed: float = 2.25  # cells a second
-    radius: float = 0.375
-    tag: str = "light"
-    splash: float = 0.0  # radius around the target in which others are hit too
-    heal: float = 0.0  # health given a second; a unit that heals does not attack
-    energy: float = 0.0
-    tall: bool = False  # walks over others: neither pushes nor is pushed
+    health: float = setting("of a fresh unit", gt=0)
+    shield: float = setting("lost before health, and grows again", default=0.0, ge=0)
+    damage: float = setting("of one hit", default=0.0, ge=0)
+    hits: int = setting("hits of one attack: armour counts for each", default=1, ge=1)
+    bonus: float = setting("more damage of one hit to units whose tag is `bonus_to`", default=0.0, ge=0)
+    bonus_to: str = setting("the tag that the bonus is for", default="")
+    armour: float = setting("taken off every hit", default=0.0, ge=0)
+    range: float = setting("of the weapon, edge to edge", default=0.1, ge=0, unit="cells")
+    cooldown: float = setting(
+        "between two attacks; above 8, so that a step holds at most one",
+        default=16.0,
+        gt=8,
+        unit="loops, 16 a second",
+    )
+    speed: float = setting("on foot", default=2.25, ge=0, unit="cells a second")
+    radius: float = setting("of the body", default=0.375, gt=0, unit="cells")
+    tag: str = setting("what bonuses ask for", default="light")
+    splash: float = setting(
+        "radius around the target in which others are hit too", default=0.0, ge=0, unit="cells"
+    )
+    heal: float = setting(
+        "health given; a unit that heals does not attack", default=0.0, ge=0, unit="a second"
+    )
+    energy: float = setting("what healing uses up", default=0.0, ge=0)
+    tall: bool = setting("walks over others: neither pushes nor is pushed", default=False)
+
+
+@settings
+class UnitGroup:
+    """Units of one type that stand together."""
+
+    type: str = setting("their type")
+    count: int = setting("how many", ge=0)
+    at: tuple[float, float] = setting("the middle of where they stand", unit="cells")
+
+
+@settings
+class MapFile:
+    """A map as its JSON file says it."""
+
+    limit: int = setting("until the battle is called off", ge=1, unit="steps")
+    allies: tuple[UnitGroup, ...] = setting("the team")
+    enemies: tuple[UnitGroup, ...] = setting("the scripted side")
+    size: tuple[float, float] = setting("of the ground", default=(32.0, 32.0), unit="cells")
+    types: dict[str, dict[str, float | str | bool]] = setting(
+        "types of its own: numbers of a UnitType that differ from the type of that name, or from `like`",
+        factory=dict,
+    )
+    cliffs: tuple[tuple[float, float, float, float], ...] = setting(
+        "x0, y0, x1, y1: ground that only tall units can walk on", default=(), unit="cells"
+    )
 
 
 TYPES = {
-    "marine": UnitType(45, damage=6, range=5, cooldown=15),
+    "marine": UnitType(health=45, damage=6, range=5, cooldown=15),
     "marauder": UnitType(
-        125,
+        health=125,
         damage=10,
         bonus=10,
         bonus_to="armoured",
@@ -53,11 +88,11 @@ TYPES = {
         tag="armoured",
     ),
     "medivac": UnitType(
-        150, armour=1, range=4, speed=2.5, radius=0.75, tag="armoured", heal=9, energy=50, tall=True
+        health=150, armour=1, range=4, speed=2.5, radius=0.75, tag="armoured", heal=9, energy=50, tall=True
     ),
     "stalker": UnitType(
-        80,
-        80,
+        health=80,
+        shield=80,
         damage=13,
         bonus=5,
         bonus_to="armoured",
@@ -68,10 +103,10 @@ TYPES = {
         radius=0.625,
         tag="armoured",
     ),
-    "zealot": UnitType(100, 50, damage=8, hits=2, armour=1, cooldown=19, radius=0.5),
+    "zealot": UnitType(health=100, shield=50, damage=8, hits=2, armour=1, cooldown=19, radius=0.5),
     "colossus": UnitType(
-        200,
-        150,
+        health=200,
+        shield=150,
         damage=10,
         bonus=5,
         bonus_to="light",
@@ -83,8 +118,8 @@ TYPES = {
         splash=1.25,
         tall=True,
     ),
-    "zergling": UnitType(35, damage=5, cooldown=11, speed=2.95),
-    "hydralisk": UnitType(90, damage=12, range=5, cooldown=10, radius=0.625),
+    "zergling": UnitType(health=35, damage=5, cooldown=11, speed=2.95),
+    "hydralisk": UnitType(health=90, damage=12, range=5, cooldown=10, radius=0.625),
 }
 
 
@@ -99,9 +134,7 @@ class Battlefield:
     types: dict[str, UnitType]
     allies: int
     spawn: Array  # [U, 2], before jitter
-    cliffs: tuple[
-        tuple[float, float, float, float], ...
-    ]  # x0, y0, x1, y1: ground that only tall units can walk on
+    cliffs: tuple[tuple[float, float, float, float], ...]  # x0, y0, x1, y1
 
     @cached_property
     def enemies(self) -> int:
@@ -149,45 +182,45 @@ def load_battlefield(name: str) -> Battlefield:
             f"env_args.map_name: no map '{name}'; there are {', '.join(map_names())}, or give a path to a .json"
         )
     try:
-        return _parse(path.stem, json.loads(path.read_text()))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ConfigError(f"the map {path} is not readable: {type(error).__name__}: {error}") from error
+        return _parse(path.stem, read_as(MapFile, path))
+    except (CheckpointError, ConfigError) as error:
+        raise ConfigError(f"the map {path} is not readable: {error}") from None
 
 
-def _parse(name: str, data: dict[str, Any]) -> Battlefield:
-    custom = {kind: _unit_type(kind, numbers) for kind, numbers in data.get("types", {}).items()}
-    types = TYPES | custom
-    teams = [_units(data[team], types, team) for team in ("allies", "enemies")]
+def _parse(name: str, data: MapFile) -> Battlefield:
+    types = TYPES | {kind: _unit_type(kind, numbers) for kind, numbers in data.types.items()}
+    teams = [_units(data.allies, types, "allies"), _units(data.enemies, types, "enemies")]
     kinds = tuple(kind for team in teams for kind, _ in team)
     spawn = np.array([place for team in teams for _, place in team], np.float32)
-    size = np.array(data.get("size", (32, 32)), np.float32)
+    size = np.array(data.size, np.float32)
     if (spawn < 0).any() or (spawn > size).any():
-        raise ConfigError(f"the map '{name}' places units outside of its {size[0]:g} x {size[1]:g} cells")
-    cliffs = tuple((float(a), float(b), float(c), float(d)) for a, b, c, d in data.get("cliffs", ()))
-    return Battlefield(name, int(data["limit"]), size, kinds, types, len(teams[0]), spawn, cliffs)
+        raise ConfigError(f"units stand outside of its {size[0]:g} x {size[1]:g} cells")
+    return Battlefield(name, data.limit, size, kinds, types, len(teams[0]), spawn, data.cliffs)
 
 
-def _unit_type(kind: str, numbers: dict[str, Any]) -> UnitType:
-    base = TYPES.get(numbers.get("like", kind), UnitType(health=1))
-    made = dataclasses.replace(base, **{key: value for key, value in numbers.items() if key != "like"})
-    if made.cooldown <= 8 or made.health <= 0:
-        raise ConfigError(f"unit type '{kind}' needs health above 0 and a cooldown above 8 loops")
-    return made
+def _unit_type(kind: str, numbers: dict[str, float | str | bool]) -> UnitType:
+    """A type of the map's own: what it says over the type that it is like."""
+    like = numbers.get("like", kind)
+    base = dataclasses.asdict(TYPES[str(like)]) if like in TYPES else {"health": 1.0}
+    own = {key: value for key, value in numbers.items() if key != "like"}
+    try:
+        return checked_as(UnitType, base | own)
+    except ConfigError as error:
+        raise ConfigError(f"unit type '{kind}': {error}") from None
 
 
-def _units(groups: list[dict[str, Any]], types: dict[str, UnitType], team: str) -> list[tuple[str, Array]]:
+def _units(groups: tuple[UnitGroup, ...], types: dict[str, UnitType], team: str) -> list[tuple[str, Array]]:
     """Every unit of a team with its place: each group stands in columns around its point."""
     placed: list[tuple[str, Array]] = []
     for group in groups:
-        kind, count = group["type"], int(group["count"])
-        if kind not in types:
-            raise ConfigError(f"no unit type '{kind}'; there are {', '.join(sorted(types))}")
-        spacing = 2 * types[kind].radius + 0.4
-        columns = max(1, int(np.sqrt(count / 2)))
-        lines = -(-count // columns)
-        for i in range(count):
+        if group.type not in types:
+            raise ConfigError(f"no unit type '{group.type}'; there are {', '.join(sorted(types))}")
+        spacing = 2 * types[group.type].radius + 0.4
+        columns = max(1, int(np.sqrt(group.count / 2)))
+        lines = -(-group.count // columns)
+        for i in range(group.count):
             grid = np.array([i // lines - (columns - 1) / 2, i % lines - (lines - 1) / 2])
-            placed.append((kind, np.asarray(group["at"]) + spacing * grid))
+            placed.append((group.type, np.asarray(group.at) + spacing * grid))
     if not placed:
         raise ConfigError(f"a map needs at least one unit among its {team}")
     return placed

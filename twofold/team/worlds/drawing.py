@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from PIL import Image, ImageDraw
 
+from twofold.core.experience import Array
 from twofold.team.worlds.battle import Battle
 
-Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 CELL = 16  # pixels
 GROUND, ALLY, ENEMY, DEAD = (28, 32, 38), (84, 160, 255), (255, 96, 84), (70, 74, 80)
 HEALTH, SHIELD, SHOT = (110, 220, 110), (130, 200, 255), (250, 220, 120)
@@ -42,7 +40,7 @@ def _pixel(battle: Battle, row: int, unit: int) -> tuple[float, float]:
     return float(x) * CELL, float(battle.field.size[1] - y) * CELL
 
 
-def _draw_unit(canvas: Any, battle: Battle, row: int, unit: int) -> None:
+def _draw_unit(canvas: ImageDraw.ImageDraw, battle: Battle, row: int, unit: int) -> None:
     field, alive = battle.field, bool(battle.alive[row, unit])
     x, y = _pixel(battle, row, unit)
     radius = float(field.each("radius")[unit]) * CELL

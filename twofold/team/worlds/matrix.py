@@ -2,38 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
-
-import gymnasium as gym
 import numpy as np
 
 from twofold.base.errors import ConfigError
+from twofold.base.setting import setting, settings
+from twofold.core.experience import Array
+from twofold.core.protocols import State
 from twofold.settings.registry import worlds
-from twofold.team.worlds.space import METADATA, TeamShape, dress, reset_mask
+from twofold.team.worlds.space import (
+    METADATA,
+    Info,
+    Seeds,
+    Stepped,
+    TeamObs,
+    TeamShape,
+    TeamWorld,
+    reset_mask,
+    set_spaces,
+)
 
-Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 # Son et al. 2019 (QTRAN), table 1: additive and monotonic mixers settle for 0 at a corner away from the optimum 8.
 QTRAN_PAYOFF = ((8.0, -12.0, -12.0), (-12.0, 0.0, 0.0), (-12.0, 0.0, 0.0))
 # Rashid et al. 2018 (QMIX), table 1: the first agent's first action chooses between a safe and a risky game.
 SAFE, RISKY = ((7.0, 7.0), (7.0, 7.0)), ((0.0, 1.0), (1.0, 8.0))
 
 
-@dataclass(frozen=True)
+@settings
 class MatrixConfig:
     """A game of one joint action."""
 
-    payoff: dict[str, Any] = field(
-        default_factory=dict
-    )  # {"rows": [[...], ...]}; QTRAN's 3x3 game when empty
+    payoff: dict[str, tuple[tuple[float, ...], ...]] = setting(
+        "{rows: [[...], ...]}: what each pair of actions pays; empty: QTRAN's 3x3 game", factory=dict
+    )
 
 
-@dataclass(frozen=True)
+@settings
 class TwoStepConfig:
     """The two-step game has no settings."""
 
 
-class TableWorld(gym.vector.VectorEnv[Any, Any, Any]):
+class TableWorld(TeamWorld):
     """A game given by tables: reward[state, i, j] and successor[state, i, j], where -1 is the end."""
 
     def __init__(self, rows: int, reward: Array, successor: Array) -> None:
@@ -42,17 +50,17 @@ class TableWorld(gym.vector.VectorEnv[Any, Any, Any]):
         self.render_mode = None
         self._reward, self._successor = reward, successor
         self._limit = states
-        dress(self, rows, TeamShape(2, states, states, actions, limit=states, individual=False))
+        set_spaces(self, rows, TeamShape(2, states, states, actions, limit=states))
         self._at = np.zeros(rows, np.int64)
         self._step = np.zeros(rows, np.int32)
         self._return = np.zeros(rows)
 
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: Seeds = None, options: Info | None = None) -> tuple[TeamObs, Info]:
         rows = reset_mask(options, self.num_envs)
         self._at[rows], self._step[rows], self._return[rows] = 0, 0, 0.0
         return self._observe(), {}
 
-    def step(self, actions: Array) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+    def step(self, actions: Array) -> Stepped:
         first, second = np.asarray(actions, np.int64).T
         reward = self._reward[self._at, first, second]
         successor = self._successor[self._at, first, second]
@@ -63,15 +71,15 @@ class TableWorld(gym.vector.VectorEnv[Any, Any, Any]):
         truncated = ~terminated & (self._step >= self._limit)
         return self._observe(), reward, terminated, truncated, {"episode": {"payoff": self._return.copy()}}
 
-    def _observe(self) -> dict[str, Array]:
+    def _observe(self) -> TeamObs:
         state = np.eye(len(self._reward), dtype=np.float32)[self._at]
         avail = np.ones((self.num_envs, 2, self._reward.shape[1]), np.uint8)
         return {"obs": np.stack([state, state], 1), "state": state, "avail": avail, "step": self._step.copy()}
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> State:
         return {"at": self._at.copy(), "step": self._step.copy(), "return": self._return.copy()}
 
-    def restore(self, snapshot: dict[str, Any]) -> None:
+    def restore(self, snapshot: State) -> None:
         self._at[:], self._step[:] = snapshot["at"], snapshot["step"]
         self._return[:] = snapshot["return"]
 

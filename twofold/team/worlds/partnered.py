@@ -2,52 +2,74 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from twofold.base import tree
-from twofold.base.errors import ConfigError
+from twofold.base.errors import ConfigError, WorldError
+from twofold.base.setting import setting, settings
+from twofold.core.experience import Array, named
+from twofold.core.protocols import State, World
 from twofold.settings.config import settings_from
 from twofold.settings.registry import worlds
-from twofold.team.seating import Group, PartnerSet, Seating, parse_team, read_partners
-from twofold.team.worlds.space import METADATA, dress, reset_mask, shape_of
+from twofold.team.seating import Group, Seating
+from twofold.team.sets import Partner, PartnerSet, parse_team, read_partners
+from twofold.team.worlds.space import (
+    METADATA,
+    Frames,
+    Info,
+    Seeds,
+    Shown,
+    Stepped,
+    TeamObs,
+    TeamWorld,
+    Values,
+    reset_mask,
+    seeds_of,
+    set_spaces,
+    shape_of,
+)
 
-Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 
-
-@dataclass(frozen=True)
+@settings
 class PartneredConfig:
     """Which world, and who plays the other seats."""
 
-    world: str = "team/lbf"
-    world_args: dict[str, Any] = field(default_factory=dict)  # settings of that world
-    partners: str = ""  # a folder of `twofold partners make`
-    team: str = ""  # such as 4iql3qmix: who sits on the partners' seats; empty: one partner plays them all
-    seats: int = 1  # seats of the learner
-    rotate: bool = True  # the learner's seats change from episode to episode
-    own_reward: bool = False  # the learner is paid its own reward, where the world tells them apart
+    partners: str = setting("a folder of `twofold partners make`", default="")
+    world: str = setting("a registered world; empty: the one that the partners were trained in", default="")
+    world_args: Values = setting(
+        "settings of the world, over those that the partners were trained with", factory=dict
+    )
+    team: str = setting(
+        "who sits on the partners' seats, such as 4iql3qmix; empty: one partner plays them all", default=""
+    )
+    seats: int = setting("seats of the learner", default=1, ge=1)
+    rotate: bool = setting("the learner's seats change from episode to episode", default=True)
 
     def __post_init__(self) -> None:
         if not self.partners:
             raise ConfigError("env_args.partners: give a partner set (twofold partners make)")
-        if self.seats < 1:
-            raise ConfigError(f"env_args.seats must be at least 1, got {self.seats}")
 
 
-def inner_world(name: str, settings: dict[str, Any], rows: int, purpose: str) -> Any:
+def inner_world(name: str, settings: Values, rows: int, purpose: str) -> World:
     """A registered world from its free-form settings, checked like those of a config file."""
     entry = worlds.get(name)
     typed: object = settings_from(entry.config, settings, "env_args.world_args.")
     return entry.make(typed, rows=rows, purpose=purpose)
 
 
+def world_of(found: PartnerSet, world: str, world_args: Values) -> tuple[str, Values]:
+    """The partners' own world and settings where nothing else is said; another world has settings of its own."""
+    if world and world != found.about.world:
+        return world, world_args
+    return found.about.world, found.about.world_args | world_args
+
+
 def groups_for(
     found: PartnerSet, which: str, team: str, free: int, agents: int
-) -> tuple[list[Any], list[Group]]:
+) -> tuple[list[Partner], list[Group]]:
     """The policies to load and the groups of seats that draw from them."""
     chosen = found.split(which)
     if not team:
@@ -65,57 +87,56 @@ def groups_for(
 
 
 @worlds.register("team/partnered", config=PartneredConfig, evaluations=("train_partners", "test_partners"))
-class Partnered(gym.vector.VectorEnv[Any, Any, Any]):
+def partnered(cfg: PartneredConfig, *, rows: int, purpose: str) -> Seated:
     """Play with (or against) fixed partners; evaluated with those of training and with those never seen."""
+    found = read_partners(Path(cfg.partners))
+    inner = inner_world(*world_of(found, cfg.world, cfg.world_args), rows, purpose)
+    agents = shape_of(inner.single_observation_space).agents
+    which = "test" if purpose == "test_partners" else "train"
+    partners, groups = groups_for(found, which, cfg.team, cfg.seats, agents)
+    sizes = {"agents": agents, "free": cfg.seats, "rows": rows}
+    seating = Seating([partner.load() for partner in partners], groups, **sizes, rotate=cfg.rotate)
+    return Seated(inner, seating)
 
-    def __init__(self, cfg: PartneredConfig, *, rows: int, purpose: str) -> None:
-        self.metadata, self.render_mode, self.cfg = dict(METADATA), "rgb_array", cfg
-        self.inner = inner_world(cfg.world, cfg.world_args, rows, purpose)
-        whole = shape_of(self.inner.single_observation_space)
-        found = read_partners(Path(cfg.partners))
-        which = "test" if purpose == "test_partners" else "train"
-        partners, groups = groups_for(found, which, cfg.team, cfg.seats, whole.agents)
-        self.names = [partner.name for partner in partners]
-        sizes = {"agents": whole.agents, "free": cfg.seats, "rows": rows}
-        self.seating = Seating([partner.load() for partner in partners], groups, **sizes, rotate=cfg.rotate)
-        self._own = cfg.own_reward and whole.individual
-        others = whole.agents - cfg.seats
+
+class Seated(TeamWorld):
+    """A world in which a seating plays some seats; the free ones are left to whoever steps this world."""
+
+    def __init__(self, inner: World, seating: Seating) -> None:
+        self.metadata, self.render_mode = dict(METADATA), "rgb_array"
+        self.inner, self.seating, rows = inner, seating, inner.num_envs
+        whole = shape_of(inner.single_observation_space)
+        others = whole.agents - seating.free
+        # The number of the seat comes behind what it sees.
         wider = whole.obs + whole.agents
-        shape = replace(whole, agents=cfg.seats, obs=wider, others=others, other_actions=whole.actions)
-        dress(self, rows, shape)
-        self._obs: Any = None
+        shape = replace(whole, agents=seating.free, obs=wider, others=others, other_actions=whole.actions)
+        set_spaces(self, rows, shape)
+        self._obs: TeamObs = {}
         self._played = np.zeros((rows, others), np.int16)
 
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        seeds = seed if isinstance(seed, (list, tuple)) else [seed] * self.num_envs
-        mask = reset_mask(options, self.num_envs)
-        self._obs, info = self.inner.reset(seed=list(seeds), options={"reset_mask": mask})
+    def reset(self, *, seed: Seeds = None, options: Info | None = None) -> tuple[TeamObs, Info]:
+        seeds, mask = seeds_of(seed, self.num_envs), reset_mask(options, self.num_envs)
+        obs, info = self.inner.reset(seed=seeds, options={"reset_mask": mask})
+        self._obs = named(obs)
         for row in np.flatnonzero(mask):
             self.seating.deal(int(row), seeds[row])
         self.seating.reset(mask)
         self._played[mask] = 0
         return self._view(), info
 
-    def step(self, actions: Array) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+    def step(self, actions: Array) -> Stepped:
         joint = self.seating.fill(self._obs, actions)
-        self._obs, reward, terminated, truncated, info = self.inner.step(joint)
-        free = self.cfg.seats
-        self._played = np.take_along_axis(joint, self.seating.order[:, free:], 1).astype(np.int16)
-        episode = (
-            {"team_return": info["episode"].pop("return")} if "return" in info.get("episode", {}) else {}
-        )
-        first = np.take_along_axis(self.seating.owner, self.seating.order[:, free : free + 1], 1)[:, 0]
-        episode |= info.get("episode", {}) | {"partner": first.astype(float)}
-        if self._own:
-            reward = np.take_along_axis(self._obs["rewards"], self.seating.order[:, :free], 1).sum(
-                -1, dtype=float
-            )
-        return self._view(), reward, terminated, truncated, info | {"episode": episode}
+        obs, reward, terminated, truncated, info = self.inner.step(joint)
+        self._obs = named(obs)
+        free, order = self.seating.free, self.seating.order
+        self._played = np.take_along_axis(joint, order[:, free:], 1).astype(np.int16)
+        inner = dict(info.get("episode", {}))
+        episode = {"team_return": inner.pop("return")} if "return" in inner else {}
+        return self._view(), reward, terminated, truncated, info | {"episode": episode | inner}
 
-    def _view(self) -> dict[str, Array]:
-        """What the learner's seats see, with the number of the seat behind it."""
-        seats = self.seating.order[:, : self.cfg.seats]
-        rows = np.arange(self.num_envs)[:, None]
+    def _view(self) -> TeamObs:
+        """What the free seats see, with the number of the seat behind it."""
+        seats, rows = self.seating.order[:, : self.seating.free], np.arange(self.num_envs)[:, None]
         number = np.eye(self.seating.agents, dtype=np.float32)[seats]
         view = {
             "obs": np.concatenate([self._obs["obs"][rows, seats], number], -1),
@@ -124,12 +145,10 @@ class Partnered(gym.vector.VectorEnv[Any, Any, Any]):
             "step": self._obs["step"],
             "others": self._played,
         }
-        if "rewards" in self._obs:
-            view["rewards"] = self._obs["rewards"][rows, seats]
-        return tree.copy(view)  # type: ignore[no-any-return]
+        return tree.copy(view)
 
-    def snapshot(self) -> dict[str, Any]:
-        seen = {path: np.array(leaf) for path, leaf in tree.items(self._obs)}
+    def snapshot(self) -> State:
+        seen = {path: np.array(leaf) for path, leaf in self._obs.items()}
         return {
             "inner": self.inner.snapshot(),
             "seating": self.seating.state_dict(),
@@ -137,16 +156,16 @@ class Partnered(gym.vector.VectorEnv[Any, Any, Any]):
             "played": self._played.copy(),
         }
 
-    def restore(self, snapshot: dict[str, Any]) -> None:
+    def restore(self, snapshot: State) -> None:
         self.inner.restore(snapshot["inner"])
         self.seating.load_state_dict(snapshot["seating"])
-        self._obs = {
-            key: np.array(snapshot["obs"][key]) for key in self.inner.single_observation_space.spaces
-        }
+        self._obs = {key: np.array(leaf) for key, leaf in snapshot["obs"].items()}
         self._played = np.array(snapshot["played"])
 
-    def render(self) -> Any:
+    def render(self) -> Frames:
+        if not isinstance(self.inner, Shown):
+            raise WorldError("the world behind these partners cannot be shown")
         return self.inner.render()
 
-    def close_extras(self, **kwargs: Any) -> None:
+    def close_extras(self, **kwargs: object) -> None:
         self.inner.close()

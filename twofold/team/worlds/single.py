@@ -3,47 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
 from twofold.base.errors import ConfigError, WorldError
+from twofold.core.experience import Array
 from twofold.rows.envs import EnvRows
-from twofold.team.worlds.space import TeamShape, team_space
+from twofold.team.worlds.space import Foreign, Frames, Info, Space, TeamObs, TeamShape, team_space
 
-Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
+Action = int | Array  # a choice, or numbers in the game's own bounds
 
 
 class Game(Protocol):
     """One game for several agents, as `TeamEnv` needs it."""
 
-    observations: list[Any]  # boxes, one for every agent
-    actions: list[Any]
+    observations: list[Space]  # boxes, one for every agent
+    actions: list[Space]
     limit: int  # steps of the longest episode
     metrics: dict[str, float]  # of the episode so far
 
     def reset(self, seed: int | None) -> list[Array]: ...
-    def step(self, actions: list[Any]) -> tuple[list[Array], list[float], bool, bool]: ...
+    def step(self, actions: list[Action]) -> tuple[list[Array], list[float], bool, bool]: ...
     def state(self) -> Array | None: ...
     def avail(self) -> Array | None: ...
-    def render(self) -> Any: ...
+    def render(self) -> Frames: ...
     def close(self) -> None: ...
 
 
-class TeamEnv(gym.Env[Any, Any]):
+class TeamEnv(gym.Env[TeamObs, Array]):
     """A game with a team observation; the team's reward is the sum (or mean) of its agents' rewards.
 
     Agents with fewer observations or actions than the others are padded: what is missing is zero and not available.
     """
 
-    def __init__(self, game: Game, *, reward: str = "sum", individual: bool = False) -> None:
-        self.game, self._reward, self._individual = game, reward, individual
-        agents, width = len(game.observations), max(int(np.prod(o.shape)) for o in game.observations)
+    def __init__(self, game: Game, *, reward: str = "sum") -> None:
+        self.game, self._reward = game, reward
+        agents, width = len(game.observations), max(int(np.prod(o.shape or ())) for o in game.observations)
         self.metadata, self.render_mode = {"render_modes": ["rgb_array"], "render_fps": 8}, "rgb_array"
         self._limit, self._steps = game.limit, 0
-        self._rewards = np.zeros(agents, np.float32)
         self._continuous = isinstance(game.actions[0], spaces.Box)
         counts = self._action_spaces()
         self._avail = np.zeros((agents, max(counts)), np.uint8)
@@ -52,8 +52,8 @@ class TeamEnv(gym.Env[Any, Any]):
         game.reset(0)
         whole = game.state()
         state = agents * width if whole is None else whole.size
-        self._shape = TeamShape(agents, width, state, max(counts), game.limit, individual)
-        self.observation_space = team_space(self._shape)
+        self._shape = TeamShape(agents, width, state, max(counts), game.limit)
+        self.observation_space: Space = team_space(self._shape)
 
     def _action_spaces(self) -> list[int]:
         """Actions of every agent: choices, or numbers where they are continuous."""
@@ -69,23 +69,19 @@ class TeamEnv(gym.Env[Any, Any]):
         self.action_space = spaces.MultiDiscrete([max(counts)] * len(counts))
         return counts
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[TeamObs, Info]:
         super().reset(seed=seed)
         self._steps = 0
-        self._rewards[:] = 0
         return self._observe(self.game.reset(seed)), {}
 
-    def step(self, action: Array) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Array) -> tuple[TeamObs, float, bool, bool, Info]:
         obs, rewards, terminated, truncated = self.game.step(self._split(action))
         self._steps += 1
-        self._rewards[:] = rewards
         reward = float(np.mean(rewards) if self._reward == "mean" else np.sum(rewards))
         truncated = truncated or (self._steps >= self._limit and not terminated)
         return self._observe(obs), reward, terminated, truncated, {"episode": dict(self.game.metrics)}
 
-    def _split(self, action: Array) -> list[Any]:
+    def _split(self, action: Array) -> list[Action]:
         """The joint action as one per agent; a choice that an agent does not have becomes its first."""
         if not self._continuous:
             return [int(a) if self._avail[i, a] else 0 for i, a in enumerate(np.asarray(action, np.int64))]
@@ -100,7 +96,7 @@ class TeamEnv(gym.Env[Any, Any]):
             )
         return parts
 
-    def _observe(self, obs: list[Array]) -> dict[str, Array]:
+    def _observe(self, obs: list[Array]) -> TeamObs:
         padded = np.zeros((self._shape.agents, self._shape.obs), np.float32)
         for agent, seen in enumerate(obs):
             flat = np.asarray(seen, np.float32).ravel()
@@ -109,15 +105,14 @@ class TeamEnv(gym.Env[Any, Any]):
         if avail is not None:
             self._avail = np.asarray(avail, np.uint8)
         state = padded.ravel().copy() if whole is None else np.asarray(whole, np.float32).ravel()
-        found = {
+        return {
             "obs": padded,
             "state": state,
             "avail": self._avail.copy(),
             "step": np.array(self._steps, np.int32),
         }
-        return found | ({"rewards": self._rewards.copy()} if self._individual else {})
 
-    def render(self) -> Any:
+    def render(self) -> Frames:
         return self.game.render()
 
     def close(self) -> None:
@@ -129,27 +124,29 @@ class TupleGame:
 
     def __init__(
         self,
-        env: gym.Env[Any, Any],
+        env: Foreign,
         limit: int,
         *,
-        ended: Callable[[Any], bool],  # whether the game is over, in place of what it says at its time limit
-        before_reset: Callable[[Any], None] = lambda env: None,
+        ended: Callable[
+            [Foreign], bool
+        ],  # whether the game is over, in place of what it says at its time limit
+        before_reset: Callable[[Foreign], None] = lambda env: None,
     ) -> None:
         self.env, self.limit, self._ended, self._before_reset = env, limit, ended, before_reset
         seen, acts = env.observation_space, env.action_space
         if not isinstance(seen, spaces.Tuple) or not isinstance(acts, spaces.Tuple):
             raise WorldError(f"this game has no tuples of observations and actions: {seen}, {acts}")
-        self.observations: list[Any] = list(seen.spaces)
-        self.actions: list[Any] = list(acts.spaces)
+        self.observations: list[Space] = list(seen.spaces)
+        self.actions: list[Space] = list(acts.spaces)
         self.metrics: dict[str, float] = {}
 
     def reset(self, seed: int | None) -> list[Array]:
         self._before_reset(self.env)
         return list(self.env.reset(seed=seed)[0])
 
-    def step(self, actions: list[Any]) -> tuple[list[Array], list[float], bool, bool]:
+    def step(self, actions: list[Action]) -> tuple[list[Array], list[float], bool, bool]:
         obs, rewards, _, _, _ = self.env.step(tuple(actions))
-        return list(obs), list(rewards), self._ended(self.env), False  # type: ignore[call-overload]
+        return list(obs), list(rewards), self._ended(self.env), False
 
     def state(self) -> Array | None:
         return None
@@ -157,22 +154,20 @@ class TupleGame:
     def avail(self) -> Array | None:
         return None
 
-    def render(self) -> Any:
+    def render(self) -> Frames:
         return self.env.render()
 
     def close(self) -> None:
         self.env.close()
 
 
-Other = Callable[
-    [Array, gym.Space[Any], np.random.Generator], Any
-]  # (its observation, its actions, rng) -> action
+Other = Callable[[Array, Space, np.random.Generator], Action]  # (its observation, its actions, rng)
 
 
 class ParallelGame:
     """A PettingZoo parallel environment; agents outside of the team follow a fixed policy."""
 
-    def __init__(self, env: Any, limit: int, *, team: str = "", other: Other | None = None) -> None:
+    def __init__(self, env: Foreign, limit: int, *, team: str = "", other: Other | None = None) -> None:
         self.env, self.limit, self.other = env, limit, other
         self.team = [agent for agent in env.possible_agents if agent.startswith(team)]
         self.others = [agent for agent in env.possible_agents if agent not in self.team]
@@ -201,7 +196,7 @@ class ParallelGame:
         }
         return [self._seen.get(agent, blank[agent]) for agent in self.team]
 
-    def step(self, actions: list[Any]) -> tuple[list[Array], list[float], bool, bool]:
+    def step(self, actions: list[Action]) -> tuple[list[Array], list[float], bool, bool]:
         joint = {
             agent: action
             for agent, action in zip(self.team, actions, strict=True)
@@ -224,7 +219,7 @@ class ParallelGame:
     def avail(self) -> Array | None:
         return None
 
-    def render(self) -> Any:
+    def render(self) -> Frames:
         return self.env.render()
 
     def close(self) -> None:

@@ -2,52 +2,62 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
-import gymnasium as gym
 import numpy as np
 
-from twofold.base.errors import ConfigError, WorldError
+from twofold.base.errors import WorldError
+from twofold.base.setting import setting, settings
+from twofold.core.experience import Array
+from twofold.core.protocols import State
 from twofold.settings.registry import worlds
 from twofold.team.worlds.battle import SIGHT, Battle
 from twofold.team.worlds.battlefield import load_battlefield
-from twofold.team.worlds.space import METADATA, TeamShape, dress, reset_mask
+from twofold.team.worlds.space import (
+    METADATA,
+    Frames,
+    Info,
+    Seeds,
+    Stepped,
+    TeamObs,
+    TeamShape,
+    TeamWorld,
+    reset_mask,
+    seeds_of,
+    set_spaces,
+)
 from twofold.team.worlds.views import Views
 
-Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 SHOOT_RANGE = 6.0  # an attack may be ordered from here, as in SMAC; the unit walks the rest
 STOP, MOVES, ATTACK = 1, 2, 6
 DIRECTIONS = np.array([[0, 1], [0, -1], [1, 0], [-1, 0]], np.float32)  # north, south, east, west
 
 
-@dataclass(frozen=True)
+@settings
 class SkirmishConfig:
     """Settings under their SMAC names."""
 
-    map_name: str = "8m"  # a map of the package or a path to a .json file
-    move_amount: float = 2.0  # cells asked for by a move; a unit's speed may allow less
-    obs_own_health: bool = True
-    obs_all_health: bool = True
-    obs_last_action: bool = False  # show the last actions of visible allies
-    obs_timestep_number: bool = False
-    obs_instead_of_state: bool = False  # the state is all observations, joined
-    state_last_action: bool = True
-    state_timestep_number: bool = False
-    reward_sparse: bool = False  # 1 for a win, 0 otherwise
-    reward_only_positive: bool = True
-    reward_negative_scale: float = 0.5
-    reward_death_value: float = 10.0
-    reward_win: float = 200.0
-    reward_defeat: float = 0.0
-    reward_scale: bool = True
-    reward_scale_rate: float = 20.0  # the return of a perfect battle
-
-    def __post_init__(self) -> None:
-        if self.move_amount <= 0:
-            raise ConfigError(f"env_args.move_amount must be above 0, got {self.move_amount}")
-        if self.reward_scale_rate <= 0:
-            raise ConfigError(f"env_args.reward_scale_rate must be above 0, got {self.reward_scale_rate}")
+    map_name: str = setting("a map of the package, or a path to a .json file", default="8m")
+    move_amount: float = setting(
+        "how far a move asks for; a unit's speed may allow less", default=2.0, gt=0, unit="cells"
+    )
+    obs_own_health: bool = setting("a unit sees its own health and shield", default=True)
+    obs_all_health: bool = setting("a unit sees the health and shield of those in sight", default=True)
+    obs_last_action: bool = setting("a unit sees the last actions of visible allies", default=False)
+    obs_timestep_number: bool = setting("a unit sees the share of the time limit that is over", default=False)
+    obs_instead_of_state: bool = setting("the state is all observations, joined", default=False)
+    state_last_action: bool = setting("the state holds the last actions", default=True)
+    state_timestep_number: bool = setting(
+        "the state holds the share of the limit that is over", default=False
+    )
+    reward_sparse: bool = setting("1 for a win, nothing before", default=False)
+    reward_only_positive: bool = setting("own losses cost nothing", default=True)
+    reward_negative_scale: float = setting("weight of own losses, where they cost", default=0.5, ge=0)
+    reward_death_value: float = setting("for each unit that dies", default=10.0, ge=0)
+    reward_win: float = setting("for a battle won", default=200.0, ge=0)
+    reward_defeat: float = setting("for a battle lost", default=0.0)
+    reward_scale: bool = setting(
+        "scale rewards so that a perfect battle pays `reward_scale_rate`", default=True
+    )
+    reward_scale_rate: float = setting("the return of a perfect battle", default=20.0, gt=0)
 
 
 def _view(cfg: SkirmishConfig, mode: str) -> Skirmish:
@@ -57,7 +67,7 @@ def _view(cfg: SkirmishConfig, mode: str) -> Skirmish:
 
 
 @worlds.register("team/skirmish", config=SkirmishConfig, view=_view)
-class Skirmish(gym.vector.VectorEnv[Any, Any, Any]):
+class Skirmish(TeamWorld):
     """StarCraft-like battles against scripted enemies; an unavailable action counts as standing still."""
 
     def __init__(self, cfg: SkirmishConfig, *, rows: int, purpose: str) -> None:
@@ -69,18 +79,18 @@ class Skirmish(gym.vector.VectorEnv[Any, Any, Any]):
         self._healers = np.flatnonzero(heals)
         self.views = Views(cfg, self.field, actions)
         limit = self.field.limit
-        dress(
+        set_spaces(
             self,
             rows,
-            TeamShape(self.field.allies, self.views.obs_size, self.views.state_size, actions, limit, False),
+            TeamShape(self.field.allies, self.views.obs_size, self.views.state_size, actions, limit),
         )
         self._last = np.zeros((rows, self.field.allies), np.int64)
         self._step = np.zeros(rows, np.int32)
         self._over = np.zeros(rows, bool)
         self._refresh()
 
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        seeds = seed if isinstance(seed, (list, tuple)) else [seed] * self.num_envs
+    def reset(self, *, seed: Seeds = None, options: Info | None = None) -> tuple[TeamObs, Info]:
+        seeds = seeds_of(seed, self.num_envs)
         mask = reset_mask(options, self.num_envs)
         for row in np.flatnonzero(mask):
             self.battle.place(int(row), np.random.default_rng(seeds[row]))
@@ -88,7 +98,7 @@ class Skirmish(gym.vector.VectorEnv[Any, Any, Any]):
         self._refresh()
         return self._observe(), {}
 
-    def step(self, actions: Array) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+    def step(self, actions: Array) -> Stepped:
         actions = np.asarray(actions, np.int64)
         allowed = np.take_along_axis(self._avail, actions[..., None], -1)[..., 0] > 0
         battle, allies = self.battle, self.field.allies
@@ -116,9 +126,10 @@ class Skirmish(gym.vector.VectorEnv[Any, Any, Any]):
             target[:, healer] = np.where(actions[:, healer] >= ATTACK, actions[:, healer] - ATTACK, -1)
         return target
 
-    def _outcome(self, before: tuple[Array, Array]) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+    def _outcome(self, before: tuple[Array, Array]) -> Stepped:
         allies, alive = self.field.allies, self.battle.alive
-        won, lost = ~alive[:, allies:].any(-1), ~alive[:, :allies].any(-1)
+        won: Array = ~np.any(alive[:, allies:], -1)
+        lost: Array = ~np.any(alive[:, :allies], -1)
         reward = np.where(self._over, 0.0, self._reward(before, won, lost))
         terminated = won | lost
         truncated = ~terminated & (self._step >= self.field.limit)
@@ -139,7 +150,7 @@ class Skirmish(gym.vector.VectorEnv[Any, Any, Any]):
         strength, alive = before
         damage = strength - (battle.health + battle.shield) + cfg.reward_death_value * (alive & ~battle.alive)
         dealt = np.maximum(damage[:, allies:], 0) if cfg.reward_only_positive else damage[:, allies:]
-        reward = dealt.sum(-1, dtype=float)
+        reward: Array = dealt.sum(-1, dtype=float)
         if not cfg.reward_only_positive:
             reward -= cfg.reward_negative_scale * damage[:, :allies].sum(-1, dtype=float)
         reward += cfg.reward_win * victory + cfg.reward_defeat * defeat
@@ -156,7 +167,7 @@ class Skirmish(gym.vector.VectorEnv[Any, Any, Any]):
     def _available(self, distance: Array) -> Array:
         rows, allies = self.num_envs, self.field.allies
         alive = self.battle.alive
-        avail = np.zeros((rows, allies, int(self.single_action_space.nvec[0])), np.uint8)  # type: ignore[attr-defined]
+        avail = np.zeros((rows, allies, self.views.actions), np.uint8)
         standing = alive[:, :allies]
         avail[..., 0] = ~standing
         avail[..., STOP] = standing
@@ -172,7 +183,7 @@ class Skirmish(gym.vector.VectorEnv[Any, Any, Any]):
             avail[:, healer, ATTACK : ATTACK + allies] = treatable
         return avail
 
-    def _observe(self) -> dict[str, Array]:
+    def _observe(self) -> TeamObs:
         visible = (
             (self._gaps[2] < SIGHT)
             & self.battle.alive[:, None]
@@ -186,7 +197,7 @@ class Skirmish(gym.vector.VectorEnv[Any, Any, Any]):
         )
         return {"obs": obs, "state": state, "avail": self._avail.copy(), "step": self._step.copy()}
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> State:
         return {
             "battle": self.battle.snapshot(),
             "last": self._last.copy(),
@@ -194,13 +205,13 @@ class Skirmish(gym.vector.VectorEnv[Any, Any, Any]):
             "over": self._over.copy(),
         }
 
-    def restore(self, snapshot: dict[str, Any]) -> None:
+    def restore(self, snapshot: State) -> None:
         self.battle.restore(snapshot["battle"])
         self._last, self._step = np.array(snapshot["last"]), np.array(snapshot["step"])
         self._over = np.array(snapshot["over"])
         self._refresh()
 
-    def render(self) -> Any:
+    def render(self) -> Frames:
         """A picture of every row, uint8 [height, width, 3]."""
         from twofold.team.worlds.drawing import draw
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import gymnasium as gym
 import numpy as np
@@ -11,11 +11,34 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-METADATA: dict[str, Any] = {
+from twofold.core.experience import Array
+from twofold.core.protocols import State
+
+Info = dict[str, Any]  # Gymnasium's: anything may be in it
+Space = gym.Space[Any]  # of values of any type
+Values = dict[str, Any]  # settings of any part, as files and command lines hold them
+Frames = Any  # what Gymnasium's render gives: a picture, several, or text
+Foreign = Any  # an object of a package without types
+TeamObs = dict[
+    str, Array
+]  # obs [N, A, d], state [N, s], avail [N, A, n], step [N]; others [N, ...] with partners
+TeamWorld = gym.vector.VectorEnv[TeamObs, Array, Array]
+Seeds = int | list[int | None] | None
+Stepped = tuple[TeamObs, Array, Array, Array, Info]
+
+
+METADATA: Info = {
     "autoreset_mode": AutoresetMode.DISABLED,
     "render_modes": ["rgb_array"],
     "render_fps": 8,
 }
+
+
+@runtime_checkable
+class Shown(Protocol):
+    """A world that can be looked at."""
+
+    def render(self) -> Frames: ...
 
 
 @dataclass(frozen=True)
@@ -27,21 +50,18 @@ class TeamShape:
     state: int
     actions: int
     limit: int  # the longest episode, in steps
-    individual: bool  # each agent has a reward of its own in obs["rewards"]
     others: int = 0  # agents played by fixed partners; obs["others"] holds their last actions
     other_actions: int = 0
 
 
 def team_space(shape: TeamShape) -> spaces.Dict:
     """obs [A, d], state [s], avail [A, n] and the step number, whose upper bound is the episode limit."""
-    inner: dict[str, spaces.Space[Any]] = {
+    inner: dict[str, Space] = {
         "obs": _unbounded(shape.agents, shape.obs),
         "state": _unbounded(shape.state),
         "avail": spaces.Box(0, 1, (shape.agents, shape.actions), np.uint8),
         "step": spaces.Box(0, shape.limit, (), np.int32),
     }
-    if shape.individual:
-        inner["rewards"] = _unbounded(shape.agents)
     if shape.others:
         inner["others"] = spaces.Box(0, max(shape.other_actions - 1, 1), (shape.others,), np.int16)
     return spaces.Dict(inner)
@@ -51,7 +71,7 @@ def _unbounded(*shape: int) -> spaces.Box:
     return spaces.Box(-np.inf, np.inf, shape, np.float32)
 
 
-def shape_of(space: gym.Space[Any]) -> TeamShape:
+def shape_of(space: Space) -> TeamShape:
     """The sizes that `team_space` was made with."""
     if not isinstance(space, spaces.Dict) or not {"obs", "state", "avail", "step"} <= space.spaces.keys():
         raise TypeError(f"a team world's observation has obs, state, avail and step; this one is {space}")
@@ -59,17 +79,17 @@ def shape_of(space: gym.Space[Any]) -> TeamShape:
     step = space["step"]
     assert isinstance(step, spaces.Box)
     others = space.spaces.get("others")
-    hidden = (0, 0) if others is None else (_shape(others)[0], int(others.high.max()) + 1)  # type: ignore[attr-defined]
+    hidden = (_shape(others)[0], int(others.high.max()) + 1) if isinstance(others, spaces.Box) else (0, 0)
     sizes = agents, _shape(space["obs"])[1], _shape(space["state"])[0], actions, int(step.high.max())
-    return TeamShape(*sizes, "rewards" in space.spaces, *hidden)
+    return TeamShape(*sizes, *hidden)
 
 
-def _shape(space: gym.Space[Any]) -> tuple[int, ...]:
+def _shape(space: Space) -> tuple[int, ...]:
     assert space.shape is not None
     return space.shape
 
 
-def dress(world: gym.vector.VectorEnv[Any, Any, Any], rows: int, shape: TeamShape) -> None:
+def set_spaces(world: TeamWorld, rows: int, shape: TeamShape) -> None:
     """Give a world of discrete actions its spaces."""
     world.num_envs = rows
     world.single_observation_space = team_space(shape)
@@ -83,16 +103,21 @@ class Arrays:
 
     state: ClassVar[tuple[str, ...]]
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> State:
         return {name: getattr(self, f"_{name}").copy() for name in self.state}
 
-    def restore(self, snapshot: dict[str, Any]) -> None:
+    def restore(self, snapshot: State) -> None:
         for name in self.state:
             setattr(self, f"_{name}", np.array(snapshot[name]))
 
 
-def reset_mask(options: dict[str, Any] | None, rows: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def reset_mask(options: Info | None, rows: int) -> Array:
     """The rows to reset; all of them when nothing is said."""
     if not options or "reset_mask" not in options:
         return np.ones(rows, bool)
     return np.asarray(options["reset_mask"], bool)
+
+
+def seeds_of(seed: Seeds, rows: int) -> list[int | None]:
+    """One seed for each row."""
+    return seed if isinstance(seed, list) else [seed] * rows

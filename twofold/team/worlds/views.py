@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from twofold.core.experience import Array
 from twofold.team.worlds.battle import SIGHT, Battle
 from twofold.team.worlds.battlefield import Battlefield
 
 if TYPE_CHECKING:
     from twofold.team.worlds.skirmish import SkirmishConfig
 
-Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
 MOVE_COLUMNS = 4
 
 
@@ -23,7 +23,7 @@ class Views:
         self.cfg, self.field, self.actions = cfg, field, actions
         allies, enemies = field.allies, field.enemies
         shield = field.each("shield")
-        self._ally_shield, self._enemy_shield = shield[:allies].any(), shield[allies:].any()
+        self._ally_shield, self._enemy_shield = bool(shield[:allies].any()), bool(shield[allies:].any())
         self._types = np.eye(max(field.type_bits, 1), dtype=np.float32)[
             field.type_index % max(field.type_bits, 1)
         ]
@@ -81,7 +81,14 @@ class Views:
         return out
 
     def _fill(
-        self, block: Array, first: Any, gaps: Any, seen: Array, battle: Battle, units: Any, shield: bool
+        self,
+        block: Array,
+        first: Array,
+        gaps: tuple[Array, ...],
+        seen: Array,
+        battle: Battle,
+        units: slice,
+        shield: bool,
     ) -> None:
         """Columns of seen units: `first`, distance, dx, dy, health, shield, type."""
         dx, dy, distance = gaps
