@@ -16,9 +16,11 @@ from typing import Any
 import torch
 
 from twofold import api
+from twofold.recsys.config import UsersConfig
 from twofold.recsys.metrics import over_seeds
 from twofold.recsys.standings import COLUMNS, draw, table, text
-from twofold.settings.config import load, parse_value
+from twofold.settings.config import load, own_settings
+from twofold.settings.presets import parse_value
 from twofold.store.run import provenance
 
 
@@ -57,7 +59,8 @@ def main() -> None:
     settings = {word.partition("=")[0]: parse_value(word.partition("=")[2]) for word in options.settings}
     folders = trained(options, settings)
     scores = tested(folders)
-    standings = table(load(options.config, options.env_config, **settings).config.env_args, folders, 3)
+    world = load(options.config, options.env_config, **settings).config.env_args
+    standings = table(own_settings(UsersConfig, world), folders, 3)
     seeds = " ".join(map(str, options.seeds))
     command = f"python benchmarks/recsys.py --env-config={options.env_config} --seeds {seeds}"
     command += f" --out=benchmarks/results/{options.out.name}"

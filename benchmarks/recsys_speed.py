@@ -22,16 +22,16 @@ from typing import Any
 
 import numpy as np
 
-from twofold import api
-from twofold.assemble import assemble
+from twofold.assemble import assemble, torch_as
 from twofold.core.experience import Steps
 from twofold.core.replay import make_replay
 from twofold.core.seeding import Generators
 from twofold.recsys.catalogue import Catalogue
+from twofold.recsys.config import UsersConfig
 from twofold.recsys.quit import close_by_distance
 from twofold.recsys.truth import Matrix
 from twofold.recsys.users import Feelings, Rules, Users
-from twofold.settings.config import load
+from twofold.settings.config import load, own_settings
 from twofold.store.policy_file import make_learner
 from twofold.store.run import Run, provenance
 
@@ -115,8 +115,9 @@ def learner_and_replay(config: str = "td3_rec", **settings: Any) -> tuple[Any, A
     """TD3 over items of a Coat-sized world, and a replay of random episodes."""
     settings = {"replay.batch_size": 64, "replay.buffer_size": 10_000, **settings}
     resolved = load(config, "synthetic_users", **settings).config
-    world = coat_sized(64, belief=resolved.env_args.belief)
-    learner: Any = make_learner(resolved, world.single_observation_space, world.single_action_space)
+    world = coat_sized(64, belief=own_settings(UsersConfig, resolved.env_args).belief)
+    spaces = world.single_observation_space, world.single_action_space
+    learner: Any = make_learner(resolved, *spaces, Generators(resolved.seed))
     policy = learner.policy(explore=True, rows=64, rng=Generators(0)["explore"])
     writer, everyone = learner.writer(64), np.ones(64, bool)
     replay = make_replay(resolved.replay, writer.blank(), Generators(0)["replay"])
@@ -214,8 +215,8 @@ def main() -> None:
         "--out", type=Path, default=RESULTS / "recsys_speed", help="writes OUT.json and OUT.md"
     )
     options = typed.parse_args()
-    api.set_threads(1)
-    figures = measured(options.rounds, options.steps)
+    with torch_as(threads=1):
+        figures = measured(options.rounds, options.steps)
     command = f"benchmarks/recsys_speed.py --rounds={options.rounds} --steps={options.steps}"
     record = {"provenance": provenance(command), "load": os.getloadavg()[0], "reference": REFERENCE}
     options.out.parent.mkdir(parents=True, exist_ok=True)

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from twofold import api
+from twofold.recsys.config import UsersConfig
 from twofold.recsys.gaussian import GaussianConfig
 from twofold.recsys.synthetic import SyntheticConfig
 from twofold.recsys.user_model import UserModelConfig
-from twofold.recsys.worlds import UsersConfig
 
 DATA = Path(os.environ.get("TWOFOLD_DATA", Path(__file__).resolve().parents[2].parent / "shared" / "data"))
 
@@ -53,3 +54,32 @@ def small_config(**changes) -> UsersConfig:
 @pytest.fixture
 def config():
     return small_config
+
+
+SMALL = {
+    "env_args.synthetic.users": 20,
+    "env_args.synthetic.items": 24,
+    "env_args.synthetic.ratings_per_user": 10,
+    "env_args.model.gaussian.samples": 4,
+    "env_args.model.gaussian.tune_steps": 2,
+    "env_args.max_turn": 12,
+}
+SHORT = {
+    "trainer.steps": 600,
+    "trainer.rows": 20,
+    "trainer.warmup": 200,
+    "trainer.eval_every": 300,
+    "trainer.eval_episodes": 20,
+    "trainer.eval_rows": 20,
+    "trainer.test_episodes": 20,
+    "replay.batch_size": 16,
+    "trainer.tensorboard": False,
+}
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory, runs):
+    """A very short training of the whole pipeline."""
+    folder = tmp_path_factory.mktemp("train") / "td3_rec_seed0"
+    api.train("td3_rec", "synthetic_users", run=str(folder), **SMALL, **SHORT)
+    return folder

@@ -1,37 +1,21 @@
+import csv
 import json
 import signal
 
 import pytest
 
-from twofold import api
+from twofold.assemble import assemble
 from twofold.base.errors import UserError
 from twofold.base.signals import Stopped
 from twofold.recsys import commands
-from twofold.recsys.recommend import load_recommender
 from twofold.settings.config import load
+from twofold.show.console import Quiet
 from twofold.store.checkpoint import pack
 from twofold.store.run import Run
 
-SMALL = {
-    "env_args.synthetic.users": 20,
-    "env_args.synthetic.items": 24,
-    "env_args.synthetic.ratings_per_user": 10,
-    "env_args.model.gaussian.samples": 4,
-    "env_args.model.gaussian.tune_steps": 2,
-    "env_args.max_turn": 12,
-}
+from .conftest import SMALL
+
 WORDS = [f"{key}={value}" for key, value in SMALL.items()]
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    """A very short training of the whole pipeline."""
-    folder = tmp_path_factory.mktemp("train") / "td3_rec_seed0"
-    settings = {"trainer.steps": 600, "trainer.rows": 20, "trainer.warmup": 200, "trainer.eval_every": 300}
-    settings |= {"trainer.eval_episodes": 20, "trainer.eval_rows": 20, "trainer.test_episodes": 20}
-    settings |= {"replay.batch_size": 16, "trainer.tensorboard": False}
-    api.train("td3_rec", "synthetic_users", run=str(folder), **SMALL, **settings)
-    return folder
 
 
 def test_training_evaluates_in_all_worlds(run):
@@ -42,9 +26,9 @@ def test_training_evaluates_in_all_worlds(run):
 def test_recommend_prints_items_with_scores_and_reasons(run, capsys):
     assert commands.recommend(["--run", str(run), "--user", "17", "-k", "5"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 6
-    assert "expected rating" in lines[0]
-    assert "group:" in lines[1]
+    assert len(lines) == 7
+    assert "expected of 5" in lines[0]
+    assert any("group:" in line for line in lines[1:6])
 
 
 def test_recommend_says_which_share_of_the_catalogue_can_be_chosen(run, capsys):
@@ -54,38 +38,24 @@ def test_recommend_says_which_share_of_the_catalogue_can_be_chosen(run, capsys):
     )
 
 
-def test_a_history_changes_the_recommendations_and_is_left_out(run):
-    policy = load_recommender(run)
-    liked = policy.recommend(history=[("3", 5), ("4", 1)], k=10)
-    assert len(liked) == 10
-    assert not {entry.item for entry in liked} & {3, 4}
-    values = [entry.value for entry in liked]
-    assert values == sorted(values, reverse=True)
+def test_recommend_says_that_a_user_is_unknown_and_that_rated_items_are_left_out(run, capsys):
+    commands.recommend([str(run), "--user", "nobody", "-k", "2"])
+    assert "user 'nobody' is not in the data: recommended as to an average user" in capsys.readouterr().out
+    commands.recommend([str(run), "--user", "17", "-k", "2"])
+    assert "items that the user has rated are left out (--rated keeps them)" in capsys.readouterr().out
 
 
-def test_a_user_never_seen_is_served(run):
-    policy = load_recommender(run)
-    assert len(policy.recommend(user="nobody", history=["1"], k=3)) == 3
+def test_recommend_writes_the_lists_of_everyone(run, tmp_path):
+    out = tmp_path / "lists.csv"
+    assert commands.recommend([str(run), f"--everyone={out}", "-k", "3"]) == 0
+    rows = list(csv.DictReader(out.open()))
+    assert len(rows) == 20 * 3
+    assert {row["user"] for row in rows} == {str(user) for user in range(20)}
 
 
-def test_a_rating_outside_the_scale_is_refused(run):
-    with pytest.raises(UserError, match=r"item '3': the rating 9 is not in 1\.\.5"):
-        load_recommender(run).recommend(history=[("3", 9)])
-
-
-def test_an_item_is_recommended_once(run):
-    items = [entry.item for entry in load_recommender(run).recommend(k=12)]
-    assert len(set(items)) == len(items) == 12
-
-
-def test_a_history_longer_than_an_episode_is_cut_to_its_newest_part(run):
-    policy = load_recommender(run)
-    assert len(policy.recommend(history=[str(n) for n in range(16)], k=2)) == 2
-
-
-def test_an_unknown_item_is_named(run):
-    with pytest.raises(UserError, match="no item 'hat'"):
-        load_recommender(run).recommend(history=["hat"])
+def test_one_run_is_needed(run):
+    with pytest.raises(UserError, match="one run directory"):
+        commands.recommend(["--user", "17"])
 
 
 def test_standings_put_runs_beside_baselines(run, tmp_path, capsys):
@@ -129,9 +99,9 @@ def test_a_stopped_run_goes_on_exactly(tmp_path):
     settings |= {"trainer.eval_episodes": 5, "trainer.eval_rows": 5, "replay.batch_size": 16}
     settings |= {"trainer.tensorboard": False, "trainer.test_episodes": 0}
     resolved = load("td3_rec", "synthetic_users", **settings)
-    whole = api.build(Run.create(tmp_path / "whole", resolved, "test"))
-    whole.train()
-    first = api.build(Run.create(tmp_path / "parts", resolved, "test"))
+    whole = assemble(Run.create(tmp_path / "whole", resolved, "test")).trainer
+    whole.train(Quiet())
+    first = assemble(Run.create(tmp_path / "parts", resolved, "test")).trainer
     step = first.collector.step
 
     def stop_later():
@@ -141,9 +111,9 @@ def test_a_stopped_run_goes_on_exactly(tmp_path):
 
     first.collector.step = stop_later
     with pytest.raises(Stopped):
-        first.train()
-    second = api.build(Run.open(tmp_path / "parts"))
-    second.train()
+        first.train(Quiet())
+    second = assemble(Run.open(tmp_path / "parts")).trainer
+    second.train(Quiet())
     states = [pack(trainer.learner.state_dict()) for trainer in (whole, second)]
     assert states[0][1] == states[1][1]
     assert {k: v.tobytes() for k, v in states[0][0].items()} == {

@@ -71,3 +71,8 @@ def test_dominant_categories_make_up_the_asked_share_of_liked_ratings():
     data = Dataset("tiny", from_matrix(matrix), 1, 5, categories=category_table([[0], [0], [1], [2]]))
     assert set(dominant_categories(data, 0.7, 4.0)) == {0}
     assert set(dominant_categories(data, 0.8, 4.0)) == {0, 1}
+
+
+def test_names_of_one_size_have_one_order():
+    rows = [(line, ["7", name, "3"]) for line, name in enumerate(("007", "7", "07"))]
+    assert table(rows, "x")[0].item_names == table(rows[::-1], "x")[0].item_names == ("007", "07", "7")

@@ -36,7 +36,7 @@ def test_every_loss_falls_when_trained(loss):
     rng = np.random.default_rng(0)
     network = DeepFM(DATA, cfg, 3.0, torch.Generator().manual_seed(0))
     log, unseen = DATA.train, rng.integers(25, size=(cfg.neg_k, len(DATA.train)))
-    batch = (log.users, log.items, log.values, np.ones(len(log), np.float32), unseen)
+    batch = (log, np.ones(len(log), np.float32), unseen)
     optimiser = torch.optim.Adam(network.parameters(), lr=0.01)
     before = deepfm._loss(network, cfg, *batch).item()
     for _ in range(20):

@@ -1,18 +1,18 @@
 import numpy as np
 import pytest
 import torch
-from twofold.learners.gradients import Autograd
 
 from twofold.base.errors import ConfigError
 from twofold.core.experience import Steps
 from twofold.core.seeding import Generators
-from twofold.learners.td3 import TD3, TD3Config
-from twofold.recsys.engine import ItemEngine
+from twofold.learners.config import TD3Config
+from twofold.learners.td3 import TD3
+from twofold.recsys.engine import ItemAutograd, ItemEngine
 from twofold.recsys.item_nets import ItemNetworks
 from twofold.recsys.networks import ItemNetConfig
 from twofold.recsys.worlds import make
 
-NETS = {"rank": 8, "embedding_dim": 8, "hidden_sizes": (16, 16), "rerank": 1, "window_size": 5}
+NETS = {"embedding_dim": 8, "hidden_sizes": (16, 16), "rerank": 1, "window_size": 5}
 PLAIN = {"memory": False, "learn_pairs": False, "guide": False}
 REFERENCE = PLAIN | {"critic_on": "point", "positive_actions": True, "user_embedding": False}
 VARIANTS = {
@@ -54,26 +54,24 @@ def batches(world, learner, steps=9):
         steps_now = Steps(obs, action, reward, after, terminated, truncated, np.ones(rows, bool))
         found.append(writer.step(steps_now))
         obs = after
-    return [batch for batch in found if batch is not None]
+    return [batch.items for batch in found if batch is not None]
 
 
-def gradients(learner, batch):
+def gradients(learner, items):
     """What one engine makes of a batch, before any step."""
-    obs, next_obs, action, reward, discount, terminated = learner._tensors(batch)
-    noise = learner._smoothing(action)
-    target = learner.engine.target(next_obs, reward, discount, terminated, noise)
-    critic_loss = learner.engine.critic_gradients(obs, action, target, huber=learner.cfg.huber)
-    critic, values, errors = learner.critic.grads.clone(), learner.engine.values, learner.engine.errors()
+    engine, nets = learner.engine, learner.nets
+    batch = engine.tensors(items)
+    target = engine.target(batch, batch.reward, learner._smoothing(batch.action))
+    critic_loss = engine.critic_gradients(batch, target)
     found = {
         "target": target,
         "critic loss": critic_loss,
-        "critic": critic,
-        "values": values,
-        "errors": errors,
+        "critic": nets.critic.grads,
+        "values": engine.values,
     }
     found = {name: value.clone() for name, value in found.items()}
-    actor_loss = learner.engine.actor_gradients(obs)
-    return found | {"actor loss": actor_loss, "actor": learner.actor.grads.clone()}
+    actor_loss = engine.actor_gradients(batch)
+    return found | {"actor loss": actor_loss, "actor": nets.actor.grads.clone()}
 
 
 @pytest.fixture
@@ -85,7 +83,7 @@ def world(config):
 def test_targets_losses_and_gradients_are_those_of_autograd(name, world):
     one, other = (td3(world, VARIANTS[name], engine=engine) for engine in ("auto", "autograd"))
     assert type(one.engine) is ItemEngine
-    assert type(other.engine) is Autograd
+    assert type(other.engine) is ItemAutograd
     for batch in batches(world, one):
         ours, theirs = gradients(one, batch), gradients(other, batch)
         for what, value in theirs.items():
@@ -105,16 +103,6 @@ def test_settings_of_td3_are_those_of_autograd(changes, world):
             )
 
 
-def test_weights_of_a_batch_weigh_its_errors(world):
-    one, other = (td3(world, {}, engine=engine) for engine in ("auto", "autograd"))
-    batch, weights, found = batches(world, one)[-1], torch.linspace(0.1, 2.0, 16), []
-    for learner in (one, other):
-        obs, _, action, reward, _, _ = learner._tensors(batch)
-        loss = learner.engine.critic_gradients(obs, action, reward, weights=weights)
-        found.append((loss, learner.critic.grads.clone()))
-    torch.testing.assert_close(found[0], found[1], rtol=2e-4, atol=2e-6)
-
-
 @pytest.mark.parametrize("name", ["avg", "the reference's", "gru", "re-ranked"])
 def test_twenty_updates_end_at_the_weights_of_autograd(name, world):
     one, other = (td3(world, VARIANTS[name], engine=engine) for engine in ("auto", "autograd"))
@@ -123,15 +111,15 @@ def test_twenty_updates_end_at_the_weights_of_autograd(name, world):
         for learner in (one, other):
             learner.update(played[number % len(played)])
     for part in ("actor", "critic", "target_actor", "target_critic"):
-        ours, theirs = getattr(one, part).values, getattr(other, part).values
+        ours, theirs = getattr(one.nets, part).values, getattr(other.nets, part).values
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4, msg=lambda m, p=part: f"{p}: {m}")
 
 
 def test_the_critic_learns_on_the_item_shown(world):
     learner = td3(world, {})
     for batch in batches(world, learner):
-        obs, *_ = learner._tensors(batch)
-        nearest = learner.chooser.tables.top(obs, torch.from_numpy(batch.action), 1)
+        obs = learner.engine.tensors(batch).obs
+        nearest = learner.networks.tables.top(obs, torch.from_numpy(batch.action), 1)
         assert torch.equal(learner.engine._shown.long(), nearest)
 
 

@@ -1,15 +1,20 @@
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 
 from twofold.base import tree
 from twofold.base.errors import ConfigError
+from twofold.core.schedules import Schedule
 from twofold.core.seeding import Generators
-from twofold.learners.td3 import TD3, TD3Config
+from twofold.learners.config import TD3Config
+from twofold.learners.td3 import TD3
 from twofold.recsys.item_nets import ItemNetworks
 from twofold.recsys.networks import ItemNetConfig
 from twofold.recsys.seen import Seen
 from twofold.recsys.worlds import make
+from twofold.store import spaces
+from twofold.store.checkpoint import pack, unpack
 
 
 def played(config, turns=4, rows=6, **changes):
@@ -21,7 +26,7 @@ def played(config, turns=4, rows=6, **changes):
 
 
 def nets(world, **changes):
-    cfg = ItemNetConfig(**({"rank": 8, "embedding_dim": 8, "hidden_sizes": (16,), "rerank": 4} | changes))
+    cfg = ItemNetConfig(**({"embedding_dim": 8, "hidden_sizes": (16,), "rerank": 4} | changes))
     return ItemNetworks(
         cfg, world.single_observation_space, world.single_action_space, torch.Generator().manual_seed(0)
     )
@@ -158,7 +163,7 @@ def batch_of(world, policy, writer, steps=8):
             writer.step(Steps(obs, action, reward, after, terminated, truncated, np.ones(len(reward), bool)))
         )
         obs = after
-    return tree.concatenate(items)
+    return tree.concatenate([written.items for written in items if written is not None])
 
 
 def test_td3_learns_on_the_item_shown_and_its_loss_falls(config):
@@ -175,7 +180,7 @@ def test_td3_learns_on_the_item_shown_and_its_loss_falls(config):
 
 def test_learning_rates_fall_to_the_given_share(config):
     world = make(config(quit="none"), rows=8, purpose="train")
-    td3 = learner(world, critic_lr=1e-3, actor_lr=2e-3, lr_floor=0.1, lr_decay_over=4)
+    td3 = learner(world, critic_lr=1e-3, actor_lr=2e-3, lr_decay=Schedule(1.0, end=0.1, over=4, per="update"))
     batch = batch_of(world, td3.policy(explore=True, rows=8, rng=np.random.default_rng(0)), td3.writer(8))
     for _ in range(2):
         td3.update(batch)
@@ -185,28 +190,39 @@ def test_learning_rates_fall_to_the_given_share(config):
     assert td3.actor_optimiser.lr == pytest.approx(0.2e-3)
 
 
-def test_a_policy_file_state_makes_the_same_choices_without_the_catalogue(config):
-    import gymnasium as gym
+def from_file(world, seed=5):
+    """A learner as a policy file's description makes it: of the right shapes, with no catalogue."""
+    seen, acts = (
+        spaces.from_json(spaces.to_json(s))
+        for s in (world.single_observation_space, world.single_action_space)
+    )
+    made = ItemNetworks(nets(world).cfg, seen, acts, torch.Generator().manual_seed(seed))
+    return TD3(TD3Config(), networks=made, observation_space=seen, action_space=acts, rngs=Generators(1))
 
+
+def test_a_policy_file_state_makes_the_same_choices_without_the_catalogue(config):
     world, obs = played(config)
-    td3 = learner(world)
-    plain = gym.spaces.Box(-1, 1, (8,), np.float32)
-    made = ItemNetworks(
-        nets(world).cfg, world.single_observation_space, plain, torch.Generator().manual_seed(5)
-    )
-    other = TD3(TD3Config(), networks=made, observation_space=world.single_observation_space, action_space=plain,
-                rngs=Generators(1))  # fmt: skip
-    other.load_policy_state(
-        tree.map(lambda leaf: leaf.numpy() if hasattr(leaf, "numpy") else leaf, td3.policy_state())
-    )
+    td3, other = learner(world), from_file(world)
+    arrays, rest = pack(td3.policy_state())
+    other.load_policy_state(unpack(rest, arrays))
     numpy_obs = tree.map(lambda leaf: leaf.numpy(), obs)
     acts = [
         one.policy(explore=False, rows=6, rng=np.random.default_rng(0)).act(numpy_obs) for one in (td3, other)
     ]
     np.testing.assert_array_equal(*acts)
+    assert other.networks.tables.labels.items == tuple(map(str, range(24)))
+    assert other.networks.tables.catalogue.belief_noise == world.catalogue.belief_noise
 
 
-def test_ranks_that_differ_are_a_mistake_that_is_named(config):
+def test_a_policy_of_other_ratings_is_refused(config):
     world, _ = played(config)
-    with pytest.raises(ConfigError, match=r"networks\.rank=9 must equal env_args\.rank=8"):
-        nets(world, rank=9)
+    arrays, rest = pack(learner(world).policy_state())
+    rest["chooser"]["labels"]["digest"] = "00ff00ff00ff"
+    with pytest.raises(ConfigError, match="trained on other ratings"):
+        learner(world).load_policy_state(unpack(rest, arrays))
+
+
+def test_networks_for_items_refuse_another_world():
+    plain = gym.spaces.Box(-1, 1, (3,), np.float32)
+    with pytest.raises(ConfigError, match="need a world of users"):
+        ItemNetworks(ItemNetConfig(), plain, plain, torch.Generator())

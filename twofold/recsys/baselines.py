@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from twofold.core.experience import Obs
 from twofold.recsys.data import Array, Dataset
+from twofold.recsys.metrics import Chooses
+from twofold.recsys.quit import window_of
 from twofold.recsys.users import Users
 
 Scores = Callable[[Users], Array]  # a score for every item in every row [N, items]
@@ -25,7 +27,7 @@ class Greedy:
     def reset(self, rows: Array) -> None:
         """Nothing is remembered: the world is looked at."""
 
-    def act(self, obs: Any) -> Array:
+    def act(self, obs: Obs) -> Array:
         scores = allowed(self.world, self.scores(self.world).astype(np.float64))
         if self.avoid:
             scores[would_quit(self.world)] -= 1e6
@@ -42,12 +44,12 @@ class Cycle:
     def reset(self, rows: Array) -> None:
         """The world's turn is the place in the cycle."""
 
-    def act(self, obs: Any) -> Array:
+    def act(self, obs: Obs) -> Array:
         if self.world.rules.block >= self.world.rules.max_turn:  # no repeats: the whole ranking, once
             ranks = np.empty(self.world.items)
             ranks[self.order] = -np.arange(len(self.order))
             ranks = np.where(np.isin(np.arange(self.world.items), self.order), ranks, -1e6)
-            return allowed(self.world, np.tile(ranks, (self.world.num_envs, 1))).argmax(axis=1)  # type: ignore[no-any-return]
+            return np.asarray(allowed(self.world, np.tile(ranks, (self.world.num_envs, 1))).argmax(axis=1))
         return self.order[self.world.turn % len(self.order)]
 
 
@@ -62,11 +64,11 @@ class Random:
     def reset(self, rows: Array) -> None:
         """Nothing is remembered."""
 
-    def act(self, obs: Any) -> Array:
+    def act(self, obs: Obs) -> Array:
         scores = self.rng.random((self.world.num_envs, self.world.items))
         if self.subset is not None:
             scores[:, ~np.isin(np.arange(self.world.items), self.subset)] -= 10.0
-        return allowed(self.world, scores).argmax(axis=1)  # type: ignore[no-any-return]
+        return np.asarray(allowed(self.world, scores).argmax(axis=1))
 
 
 @dataclass
@@ -80,7 +82,7 @@ class EpsilonGreedy:
     def reset(self, rows: Array) -> None:
         """Nothing is remembered."""
 
-    def act(self, obs: Any) -> Array:
+    def act(self, obs: Obs) -> Array:
         swapped = self.random.rng.random(self.greedy.world.num_envs) < self.epsilon
         return np.where(swapped, self.random.act(obs), self.greedy.act(obs))
 
@@ -95,8 +97,6 @@ def allowed(world: Users, scores: Array) -> Array:
 
 def would_quit(world: Users) -> Array:
     """Which items would end the episode now: bool [N, items]. Looks into the world's own rule."""
-    from twofold.recsys.quit import window_of
-
     rows, count = world.num_envs, world.items
     window = window_of(world.history, world.turn, world.rules.window, world.rules.quit_window)
     which = world.world if world.feelings.quit_worlds > 1 else np.zeros(rows, np.int64)
@@ -110,7 +110,7 @@ def popularity(data: Dataset, strength: float = 10.0) -> Array:
     """Mean training rating of every item, pulled towards the overall mean by `strength` ratings."""
     counts = np.bincount(data.train.items, minlength=data.items)
     sums = np.bincount(data.train.items, data.train.values, minlength=data.items)
-    return (sums + strength * data.train.values.mean()) / (counts + strength)  # type: ignore[no-any-return]
+    return np.asarray((sums + strength * data.train.values.mean()) / (counts + strength))
 
 
 def expected_now(world: Users) -> Array:
@@ -156,11 +156,11 @@ def untried(world: Users) -> Array:
     return found
 
 
-def baselines(world: Users, data: Dataset, rng: np.random.Generator) -> dict[str, Any]:
+def baselines(world: Users, data: Dataset, rng: np.random.Generator) -> dict[str, Chooses]:
     """Every baseline for this world; names with a star look at the truth."""
     order = np.argsort(-popularity(data), kind="stable")
     top = order[: min(12, len(order))]
-    found: dict[str, Any] = {
+    found: dict[str, Chooses] = {
         "random": Random(world, rng),
         "popularity": Greedy(world, lambda w: np.tile(popularity(data), (w.num_envs, 1))),
     }

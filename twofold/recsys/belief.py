@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from twofold.core.protocols import State
 from twofold.recsys.catalogue import Catalogue
 from twofold.recsys.data import Array
 
@@ -37,8 +36,8 @@ class Belief:
         self.mean += gain * surprise[:, None].astype(np.float32)
         self.covariance -= gain[:, :, None] * carried[:, None, :]
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         return {"mean": self.mean.copy(), "covariance": self.covariance.copy()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         self.mean, self.covariance = np.array(state["mean"]), np.array(state["covariance"])

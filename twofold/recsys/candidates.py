@@ -10,10 +10,12 @@ from torch import Tensor, nn
 
 from twofold.recsys.data import Array
 from twofold.recsys.networks import ItemNetConfig
-from twofold.recsys.seen import Seen
+from twofold.recsys.seen import Derived, Seen
 from twofold.recsys.tables import Tables
 
 WINDOW = 7  # items back that a new item is compared with
+WINDOW_ITEMS: Derived[tuple[Tensor, Tensor]] = Derived()
+NEAR: Derived[tuple[Tensor, Array]] = Derived()
 _ONES = np.ones(WINDOW, np.float32)
 
 
@@ -70,7 +72,7 @@ class Candidates(nn.Module):
             there = last.there[:, :, None].astype(np.float32)
             return torch.from_numpy(np.maximum(last.items, 0)), torch.from_numpy(there)
 
-        return seen.once("window", made)  # type: ignore[no-any-return]
+        return seen.once(WINDOW_ITEMS, made)
 
     def own_window(self, seen: Seen) -> Tensor:
         """Learned vectors [B, WINDOW, d] of the newest items, zeros where there is none."""
@@ -113,14 +115,12 @@ class Candidates(nn.Module):
 
         def counted() -> tuple[Tensor, Array]:
             last = seen.last(WINDOW)
-            window = np.where(last.there, last.items, -2).astype(
-                seen.items.dtype
-            )  # -2 is nowhere in a history
+            window = np.where(last.there, last.items, -2).astype(seen.items.dtype)  # -2 is in no history
             shown = (window[:, :, None] == seen.items[:, None]).astype(np.float32)
             near = torch.from_numpy(shown) @ _close(seen.items.shape[1])
             return near.transpose(1, 2), last.there.sum(axis=1, keepdims=True)
 
-        return seen.once("near", counted)  # type: ignore[no-any-return]
+        return seen.once(NEAR, counted)
 
 
 @lru_cache(maxsize=8)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-import gymnasium as gym
 import numpy as np
 
+from twofold.base.errors import ConfigError
 from twofold.recsys.data import Array
+from twofold.recsys.labels import Labels
 from twofold.recsys.truth import Factors, Matrix
 from twofold.recsys.user_model import UserModel
+from twofold.store.spaces import SizedBox
 
 _ROWS = 4000  # users looked at when a decomposition would not fit all of them
 
@@ -23,28 +25,47 @@ class Catalogue:
     item_factors: Array  # float32 [items, r]; expected rating = user_factors . item_factors
     belief_factors: Array  # float32 [items, b]; one episode's deviation from the expectation = belief . these
     belief_noise: float  # standard deviation of what those factors leave unexplained
+    labels: Labels = field(default_factory=Labels)  # who and what the rows stand for
 
     def expected(self, users: Array, items: Array) -> Array:
         """Expected ratings of pairs, before anything is seen of the episode."""
-        return np.einsum("...k,...k->...", self.user_factors[users], self.item_factors[items])  # type: ignore[no-any-return]
+        return np.asarray(np.einsum("...k,...k->...", self.user_factors[users], self.item_factors[items]))
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How large it is, and a number that is another one for other data."""
+        users, items = len(self.user_factors) - 1, len(self.item_factors)
+        data = int(self.labels.digest or "0", 16)
+        return {"users": users, "items": items, "rank": self.item_factors.shape[1], "data": data}
 
 
-class ItemSpace(gym.spaces.Box):
-    """Points in the item-embedding space; carries the catalogue to the networks."""
+class ItemSpace(SizedBox):
+    """Points in the item-embedding space, with the catalogue that they are points of."""
 
     def __init__(self, catalogue: Catalogue) -> None:
-        super().__init__(-1.0, 1.0, (catalogue.item_vectors.shape[1],), np.float32)
+        ones = np.ones(catalogue.item_vectors.shape[1], np.float32)
+        super().__init__(-ones, ones, catalogue.sizes)
         self.catalogue = catalogue
 
 
-def build(model: UserModel, *, taste: int, random: int, rank: int, belief: int, seed: int = 0) -> Catalogue:
+def build(
+    model: UserModel,
+    labels: Labels | None = None,
+    *,
+    taste: int,
+    random: int,
+    rank: int,
+    belief: int,
+    seed: int = 0,
+) -> Catalogue:
     """Item vectors (`taste` dimensions of the expectation + `random` ones), rating and belief factors."""
     rng = np.random.default_rng(seed)
     user, item = _factors(model.mean, rank, rng)
     users = np.vstack([user, user.mean(axis=0, keepdims=True)])
     belief_factors, noise = _belief(model, belief, rng)
     vectors = _vectors(item, user, taste, random, rng)
-    return Catalogue(vectors, users.astype(np.float32), item.astype(np.float32), belief_factors, noise)
+    factors = users.astype(np.float32), item.astype(np.float32)
+    return Catalogue(vectors, *factors, belief_factors, noise, labels or Labels())
 
 
 def _factors(mean: Matrix | Factors, rank: int, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -52,10 +73,11 @@ def _factors(mean: Matrix | Factors, rank: int, rng: np.random.Generator) -> tup
     if isinstance(mean, Factors):
         user, item = mean.user, mean.item
         if user.shape[1] > rank:
-            raise ValueError(
-                f"the user model has {user.shape[1]} factors, networks.rank must be at least that"
+            raise ConfigError(
+                f"env_args.rank must be at least {user.shape[1]}, the factors of the user model"
             )
-        return (np.pad(table, ((0, 0), (0, rank - table.shape[1]))) for table in (user, item))  # type: ignore[return-value]
+        pad = ((0, 0), (0, rank - user.shape[1]))
+        return np.pad(user, pad), np.pad(item, pad)
     values = mean.values.astype(np.float64)
     level, bias = values.mean(axis=1), values.mean(axis=0) - values.mean()
     left, scale, right = np.linalg.svd(values - level[:, None] - bias, full_matrices=False)
@@ -91,7 +113,7 @@ def _lifted(rows: Array) -> Array:
 
 
 def _unit(rows: Array) -> Array:
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)  # type: ignore[no-any-return]
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9))
 
 
 def _belief(model: UserModel, rank: int, rng: np.random.Generator) -> tuple[Array, float]:
@@ -100,7 +122,7 @@ def _belief(model: UserModel, rank: int, rng: np.random.Generator) -> tuple[Arra
     if rank == 0 or len(model.worlds) < 2:
         return np.zeros((items, rank), np.float32), 1.0
     if isinstance(model.mean, Factors):
-        return _belief_of_factors(model, rank)
+        return _belief_of_factors(model.mean, rank)
     per_world = max(1, 20 * _ROWS // items // len(model.worlds)) if items > 2000 else 100
     rows = [
         world.rows(users).astype(np.float32) - model.mean.rows(users)
@@ -121,11 +143,10 @@ def _directions(deviations: Array, rank: int) -> tuple[Array, float]:
     return factors.astype(np.float32), float(np.sqrt(rest))
 
 
-def _belief_of_factors(model: UserModel, rank: int) -> tuple[Array, float]:
+def _belief_of_factors(mean: Factors, rank: int) -> tuple[Array, float]:
     """For a large model no table is made: a user is off by a third of how much users differ."""
-    assert isinstance(model.mean, Factors)
-    spread = np.cov(model.mean.user[: 25 * _ROWS].T.astype(np.float64))
+    spread = np.cov(mean.user[: 25 * _ROWS].T.astype(np.float64))
     values, axes = np.linalg.eigh(np.atleast_2d(spread))
     top = np.argsort(-values)[:rank]
-    factors = model.mean.item @ (axes[:, top] * np.sqrt(np.maximum(values[top] / 9, 0.0)))
+    factors = mean.item @ (axes[:, top] * np.sqrt(np.maximum(values[top] / 9, 0.0)))
     return np.pad(factors, ((0, 0), (0, rank - factors.shape[1]))).astype(np.float32), 0.3

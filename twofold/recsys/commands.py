@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import csv
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from twofold.base.errors import UserError
 from twofold.settings.config import layers_for, own_settings, resolve
 from twofold.settings.presets import parse_value
+
+if TYPE_CHECKING:
+    from twofold.recsys.config import UsersConfig
+    from twofold.recsys.recommend import Entry, Recommendation, Recommender
 
 
 def fit(argv: list[str]) -> int:
@@ -25,16 +30,14 @@ then: twofold train --config=td3_rec --env-config=coat env_args.user_model=runs/
     typed.add_argument("--run", help="directory to put the model into")
     typed.add_argument("settings", nargs="*", help="key=value")
     options, extra = typed.parse_known_args(argv)
-    from twofold.recsys import user_model as user_models
-    from twofold.recsys.worlds import dataset, model_folder
+    from twofold.recsys.prepare import Source, dataset, fit_into, model_folder
 
     cfg = _users_config(options.env_config, [*options.settings, *extra])
-    data = dataset(cfg.data, cfg.path, cfg.synthetic, cfg.holdout)
+    data = dataset(Source.of(cfg))
     folder = Path(options.run) if options.run else model_folder(data, cfg.model)
     if data.report is not None:
         print(data.report.text())
-    model = user_models.fit(data, cfg.model)
-    user_models.save(model, folder)
+    model = fit_into(folder, data, cfg.model)
     print(
         f"{data.name}: {data.users} users, {data.items} items, {len(data.train)} ratings; model: {model.kind}"
     )
@@ -46,15 +49,36 @@ then: twofold train --config=td3_rec --env-config=coat env_args.user_model=runs/
 
 def recommend(argv: list[str]) -> int:
     """Ask a trained policy for items."""
+    options = _recommend_parser().parse_args(argv)
+    from twofold.recsys.recommend import load_recommender
+
+    policy = load_recommender(_run_of(options))
+    if options.data:
+        _update(policy, Path(options.data))
+    if options.reachability:
+        print(policy.reachability())
+    elif options.everyone:
+        _write_lists(policy, options.k, options.rated, Path(options.everyone))
+    else:
+        history = [_rated(entry) for entry in options.history]
+        flags = {"repeats": options.repeats, "rated": options.rated}
+        found = policy.recommend(history=history, k=options.k, user=options.user, **flags)
+        _print_items(policy, found, options)
+    return 0
+
+
+def _recommend_parser() -> argparse.ArgumentParser:
     typed = _parser(
         "recommend",
-        "The items that a trained policy would show next: value, expected rating, and the reason.",
+        "The items that a trained policy would show next: value, expected rating, and the reason. The policy file is "
+        "all it needs.",
         """examples:
-  twofold recommend --run runs/coat/td3_rec_seed0 --user 17 -k 10
-  twofold recommend --run runs/coat/td3_rec_seed0 --history 12=5 40=2 77
-  twofold recommend --run runs/coat/td3_rec_seed0 --reachability""",
+  twofold recommend runs/coat/td3_rec_seed0 --user 17 -k 10
+  twofold recommend runs/coat/td3_rec_seed0 --history 12=5 40=2 77
+  twofold recommend runs/coat/td3_rec_seed0 --everyone=lists.csv
+  twofold recommend runs/coat/td3_rec_seed0 --reachability""",
     )
-    typed.add_argument("--run", required=True, help="run directory or policy file")
+    _add_run(typed)
     typed.add_argument("--user", help="as named in the data; absent or unknown: an average user")
     typed.add_argument("-k", type=int, default=10, help="how many items (default 10)")
     typed.add_argument(
@@ -62,25 +86,66 @@ def recommend(argv: list[str]) -> int:
     )
     typed.add_argument("--repeats", action="store_true", help="items of the history may come again")
     typed.add_argument(
+        "--rated", action="store_true", help="items that the user rated in the data may come again"
+    )
+    typed.add_argument(
+        "--data", metavar="FILE", help="today's ratings: new, gone and rated items, mapped by name"
+    )
+    typed.add_argument("--everyone", metavar="FILE.csv", help="write the lists of all users of the data")
+    typed.add_argument(
         "--reachability",
         action="store_true",
         help="only say which share of the catalogue can be chosen at all",
     )
-    options = typed.parse_args(argv)
-    from twofold.recsys.recommend import load_recommender
+    return typed
 
-    if options.reachability:
-        print(load_recommender(options.run).reachability())
-        return 0
-    history = [_rated(entry) for entry in options.history]
-    policy = load_recommender(options.run)
-    found = policy.recommend(history=history, k=options.k, user=options.user, repeats=options.repeats)
-    print(f"{'item':<28} {'value':>7} {'expected rating':>16}  because of")
+
+def _update(policy: Recommender, path: Path) -> None:
+    """Tell a policy which items there are today, and say what is new or gone."""
+    from twofold.recsys.loaders import load
+
+    print(policy.update(load("ratings", path).train).text())
+
+
+def _write_lists(policy: Recommender, k: int, rated: bool, path: Path) -> None:
+    """One line for each user and place: user, place, item, value, expected rating."""
+    users = policy.labels.users
+    found = policy.recommend_many(users, k, rated=rated)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        lines = csv.writer(file)
+        lines.writerow(["user", "place", "item", "value", "expected_rating"])
+        for row, user in enumerate(users):
+            for place, item in enumerate(found.items[row].tolist()):
+                if item >= 0:
+                    numbers = f"{found.values[row, place]:.4f}", f"{found.expected[row, place]:.3f}"
+                    lines.writerow([user, place + 1, policy.labels.items[item], *numbers])
+    print(f"{k} items for each of {len(users)} users in {path}")
+
+
+def _print_items(policy: Recommender, found: list[Recommendation], options: argparse.Namespace) -> None:
+    """A table, and beneath it what was left out; a column that would be empty is not shown."""
+    counts, labels = policy.popularity(), policy.labels
+    why = "  because of" if any(entry.reasons for entry in found) else ""
+    print(f"{'item':<28} {'value':>7} {f'expected of {labels.high:g}':>14} {'rated by':>9}{why}")
     for entry in found:
-        print(
-            f"{entry.name:<28} {entry.value:7.3f} {entry.expected_rating:16.2f}  {', '.join(entry.reasons)}"
-        )
-    return 0
+        line = f"{entry.title:<28} {entry.value:7.3f} {entry.expected_rating:14.2f} {counts[entry.item]:9d}"
+        print(f"{line}  {', '.join(entry.reasons)}".rstrip())
+    if options.user is not None and not policy.knows(options.user):
+        print(f"user '{options.user}' is not in the data: recommended as to an average user")
+    elif options.user is not None and not options.rated:
+        print("items that the user has rated are left out (--rated keeps them)")
+
+
+def _add_run(typed: argparse.ArgumentParser) -> None:
+    typed.add_argument("place", nargs="?", metavar="RUN", help="run directory or policy file")
+    typed.add_argument("--run", help="the same")
+
+
+def _run_of(options: argparse.Namespace) -> str:
+    """The run that was named, either way."""
+    if (options.place is None) == (options.run is None):
+        raise UserError("one run directory or policy file is needed")
+    return str(options.place or options.run)
 
 
 def standings(argv: list[str]) -> int:
@@ -120,18 +185,19 @@ def ope(argv: list[str]) -> int:
         "Off-policy estimates (IPS, self-normalised, doubly robust) of the rating of the first item.",
         "example: twofold ope --run runs/coat/td3_rec_seed0 --epsilon=0.1",
     )
-    typed.add_argument("--run", required=True, help="run directory or policy file")
+    _add_run(typed)
     typed.add_argument(
         "--epsilon", type=float, default=0.1, help="share of random items in the judged policy"
     )
     options = typed.parse_args(argv)
-    from twofold.recsys.ope import estimates, softened
-    from twofold.recsys.recommend import load_recommender
-    from twofold.recsys.worlds import UsersConfig, prepare
+    from twofold.recsys.config import UsersConfig
+    from twofold.recsys.ope import estimates, first_items, softened
+    from twofold.recsys.prepare import prepare
+    from twofold.store.policy_file import load_policy
 
-    policy = load_recommender(options.run)
-    data, model, _ = prepare(own_settings(UsersConfig, policy.loaded.config.env_args))
-    items = policy.first_items()
+    loaded = load_policy(_run_of(options))
+    data, model, _ = prepare(own_settings(UsersConfig, loaded.config.env_args))
+    items = first_items(loaded, data.users)
     for name, found in estimates(data, softened(items, data.items, options.epsilon), model.mean).items():
         print(f"{name:<6} {found.text()}")
     return 0
@@ -147,9 +213,9 @@ def _parser(name: str, about: str, examples: str) -> argparse.ArgumentParser:
     )
 
 
-def _users_config(env_config: str, words: list[str]) -> Any:
+def _users_config(env_config: str, words: list[str]) -> UsersConfig:
     """The world's settings from a preset and key=value words."""
-    from twofold.recsys.worlds import UsersConfig
+    from twofold.recsys.config import UsersConfig
 
     settings = {}
     for word in words:
@@ -163,7 +229,7 @@ def _users_config(env_config: str, words: list[str]) -> Any:
     return cfg
 
 
-def _rated(entry: str) -> Any:
+def _rated(entry: str) -> Entry:
     """An item, or (item, rating) from ITEM=RATING."""
     name, equals, rating = entry.partition("=")
     if not equals:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twofold.base.errors import UserError
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from twofold.recsys.truth import Factors, Matrix
+
+Array = NDArray[Any]  # numpy's own way to say: of any dtype
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class Dataset:
     low: float  # the smallest rating that can be given
     high: float
     test: Ratings | None = None
-    truth: Any = None  # anything with .at(users, items); None where the true users are unknown
+    truth: Matrix | Factors | None = None  # None where the true users are unknown
     propensities: Array | None = None  # [users, items]: chance that the log holds this pair
     user_features: Features | None = None
     item_features: Features | None = None
@@ -174,8 +177,8 @@ def _time(record: Sequence[str]) -> float:
 
 
 def _order(name: str) -> tuple[int, int, str]:
-    """Numbers in the order of their size, before words in theirs."""
-    return (0, int(name), "") if name.isdecimal() else (1, 0, name)
+    """Numbers in the order of their size, before words in theirs; "7" and "07" are two names of one size."""
+    return (0, int(name), name) if name.isdecimal() else (1, 0, name)
 
 
 def _ids(names: list[str], known: Sequence[str] | None) -> tuple[Array, tuple[str, ...]]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.autograd import backward
 from torch.nn import functional
 
+from twofold.base.errors import UserError
 from twofold.nets.mlp import MLP
-from twofold.recsys.data import Array, Dataset, Features
+from twofold.recsys.data import Array, Dataset, Features, Ratings
 from twofold.recsys.truth import Factors, Matrix
 from twofold.recsys.user_model import DENSE_CELLS, DeepFMConfig, UserModel
 
@@ -74,7 +76,10 @@ def fit_deepfm(data: Dataset, cfg: DeepFMConfig, rng: np.random.Generator) -> Us
     """Each member sees its own resample of the log; together they say what the log leaves open."""
     dense = data.users * data.items <= DENSE_CELLS
     if not dense and cfg.dnn:
-        raise_too_large(data)
+        raise UserError(
+            f"{data.users} users x {data.items} items are too many for full tables: set model.deepfm.dnn=[] "
+            "(a plain factorisation machine, kept as factors)"
+        )
     members = [_member(data, cfg, rng) for _ in range(cfg.n_models)]
     noise = float(np.mean([_noise(member, data) for member in members]))
     if not dense:
@@ -84,15 +89,6 @@ def fit_deepfm(data: Dataset, cfg: DeepFMConfig, rng: np.random.Generator) -> Us
     largest = np.sqrt(np.max([variance for _, variance in tables], axis=0))
     worlds = tuple(Matrix(mean.astype(np.float16)) for mean in means)
     return UserModel("deepfm", Matrix(means.mean(axis=0)), worlds, Matrix(largest.astype(np.float32)), noise)
-
-
-def raise_too_large(data: Dataset) -> None:
-    from twofold.base.errors import UserError
-
-    raise UserError(
-        f"{data.users} users x {data.items} items are too many for full tables: set model.deepfm.dnn=[] "
-        "(a plain factorisation machine, kept as factors)"
-    )
 
 
 def _member(data: Dataset, cfg: DeepFMConfig, rng: np.random.Generator) -> DeepFM:
@@ -105,25 +101,15 @@ def _member(data: Dataset, cfg: DeepFMConfig, rng: np.random.Generator) -> DeepF
         for rows in np.array_split(rng.permutation(len(log)), max(1, len(log) // cfg.batch)):
             unseen = rng.integers(data.items, size=(cfg.neg_k, len(rows)))
             optimiser.zero_grad()
-            _loss(
-                network, cfg, log.users[rows], log.items[rows], log.values[rows], weights[rows], unseen
-            ).backward()  # type: ignore[no-untyped-call]
+            backward(_loss(network, cfg, log.take(rows), weights[rows], unseen))
             optimiser.step()
     return network
 
 
-def _loss(
-    network: DeepFM,
-    cfg: DeepFMConfig,
-    users: Array,
-    items: Array,
-    values: Array,
-    weights: Array,
-    unseen: Array,
-) -> Tensor:
+def _loss(network: DeepFM, cfg: DeepFMConfig, log: Ratings, weights: Array, unseen: Array) -> Tensor:
     """Gaussian likelihood, and what `cfg.loss` adds: zeros for unrated items, or rated above unrated."""
-    who, what = torch.from_numpy(users).long(), torch.from_numpy(items).long()
-    goal, weight = torch.from_numpy(values), torch.from_numpy(weights)
+    who, what = torch.from_numpy(log.users).long(), torch.from_numpy(log.items).long()
+    goal, weight = torch.from_numpy(log.values), torch.from_numpy(weights)
     mean, log_variance = network(who, what)
     point: Tensor = (weight * ((mean - goal).square() / log_variance.exp() + log_variance)).mean()
     if cfg.loss == "point":

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd import backward
 
 from twofold.base.errors import ConfigError
 from twofold.core.experience import Transition, named
 from twofold.learners.config import TD3Config
 from twofold.learners.engine import Autograd, Batch, Tensors
 from twofold.learners.nets import Nets
-from twofold.recsys.candidates import WINDOW
-from twofold.recsys.heads import ActorHead, CriticHead, actor_weights, critic_weights
-from twofold.recsys.item_nets import SOFT, Chooser, UserState
+from twofold.recsys.candidates import WINDOW, Candidates
+from twofold.recsys.heads import ActorHead, CriticHead, actor_weights, critic_weights, gradients
+from twofold.recsys.item_nets import SOFT, Chooser, UserState, item_actor, item_critic
 from twofold.recsys.seen import Seen
 
 
@@ -26,15 +25,16 @@ class ItemEngine:
         self.actor, self.critic, self.chooser, self.rng = nets.actor, nets.critic, chooser, rng
         self.twin, self.huber = cfg.twin, cfg.huber
         self.cfg, self.tables = chooser.cfg, chooser.tables
-        parts = (nets.actor, nets.critic, nets.target_actor, nets.target_critic)
-        modules: tuple[Any, ...] = tuple(part.module for part in parts)
-        self._actor, self._critic, self._target_actor, self._target_critic = modules
-        self._actor_weights, self._target_actor_weights = actor_weights(modules[0]), actor_weights(modules[2])
-        self._critic_weights, self._target_critic_weights = (
-            critic_weights(module) for module in (modules[1], modules[3])
+        self._actor, self._target_actor = item_actor(nets.actor.module), item_actor(nets.target_actor.module)
+        self._critic, self._target_critic = (
+            item_critic(part.module) for part in (nets.critic, nets.target_critic)
         )
-        self._actor_grads = [layer.matrix.grad for layer in self._actor.body.layers]
-        self._critic_grads = [[layer.matrix.grad[k] for layer in self._critic.head.layers] for k in range(2)]
+        self._actor_weights = actor_weights(self._actor)
+        self._target_actor_weights = actor_weights(self._target_actor)
+        self._critic_weights = critic_weights(self._critic)
+        self._target_critic_weights = critic_weights(self._target_critic)
+        self._actor_grads = gradients(self._actor.body.layers)
+        self._critic_grads = [[grad[k] for grad in gradients(self._critic.head.layers)] for k in range(2)]
         self._allocate(1)
 
     def _allocate(self, rows: int) -> None:
@@ -42,7 +42,7 @@ class ItemEngine:
         self._actor_head, self._critic_head = ActorHead(self._actor, rows), CriticHead(self._critic, rows)
         self.values, self._errors = torch.zeros(2, rows), torch.zeros(2, rows)
         self._shown = torch.zeros(rows, 1, dtype=torch.int64)
-        self._both: Any = None
+        self._both: Seen | None = None
         self._fixed: list[Tensor] | None = None  # features of the item shown, if they are made already
 
     # ---- what the equations ask for ----
@@ -86,7 +86,8 @@ class ItemEngine:
         if self.cfg.rerank > 1:
             values = self.chooser.values(next_obs, point, critic)
         else:
-            features = point if critic.candidates is None else self._next_features(next_obs, point)
+            candidates = critic.candidates
+            features = point if candidates is None else self._next_features(candidates, next_obs, point)
             values = self._critic_head.forward(
                 self._target_critic_weights, features, critic.state.forward(next_obs)
             )
@@ -97,19 +98,19 @@ class ItemEngine:
     def critic_gradients(self, batch: Batch[Seen], target: Tensor) -> Tensor:
         self.critic.zero_grad()
         critic, head = self._critic, self._critic_head
-        obs = batch.obs
+        obs, candidates = batch.obs, critic.candidates
         state = self._state(critic.state, obs)
-        features = batch.action if critic.candidates is None else self._features(obs)
+        features = batch.action if candidates is None else self._features(candidates, obs)
         self.values = head.forward(self._critic_weights, features, state.detach())
         slopes = self._slopes(target)
-        learned = slice(0, 0) if critic.candidates is None else critic.candidates.learned
+        learned = slice(0, 0) if candidates is None else candidates.learned
         # From the learned pairs on, or up to their end: one product for all that is needed.
         columns = slice(learned.start, None if critic.state.learned else learned.stop)
         d_inputs = head.backward(self._critic_weights, slopes, self._critic_grads, columns)
-        if learned.stop > learned.start:
-            critic.candidates.add_gradient(obs, self._shown, d_inputs[:, : learned.stop - learned.start])
+        if candidates is not None and learned.stop > learned.start:
+            candidates.add_gradient(obs, self._shown, d_inputs[:, : learned.stop - learned.start])
         if critic.state.learned:
-            state.backward(d_inputs[:, head.features - learned.start :])
+            backward(state, d_inputs[:, head.features - learned.start :])
         if self.huber is None:
             return torch.dot(slopes.view(-1), self._errors.view(-1)) / 2
         inside = self._errors.clamp(-self.huber, self.huber)
@@ -122,19 +123,20 @@ class ItemEngine:
         state = self._state(self._actor.state, obs)
         point = self._actor_head.forward(self._actor_weights, state.detach(), self._guide(obs))
         first, critic_state = self._critic_weights[0], self._critic.state.forward(obs)
-        if self._critic.candidates is None:
+        candidates = self._critic.candidates
+        if candidates is None:
             loss, d_point = self._critic_head.ascend(first, point, critic_state)
         else:
-            loss, d_point = self._through_the_choice(obs, point, critic_state)
+            each = candidates.forward(obs, self.tables.top(obs, point, SOFT))
+            loss, d_point = self._through_the_choice(each, point, critic_state)
         learned = self._actor.state.learned
         d_state = self._actor_head.backward(self._actor_weights, d_point, self._actor_grads, learned)
         if learned:
-            state.backward(d_state)
+            backward(state, d_state)
         return loss
 
-    def _through_the_choice(self, obs: Seen, point: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Loss and gradient of a point that stands for a soft mixture of the items around it."""
-        each = self._critic.candidates.forward(obs, self.tables.top(obs, point, SOFT))  # [B, SOFT, f]
+    def _through_the_choice(self, each: Tensor, point: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """Loss and gradient of a point that stands for a soft mixture of the items around it: `each` [B, SOFT, f]."""
         vectors = each[:, :, : self.tables.width]
         length = torch.linalg.vector_norm(point, dim=1, keepdim=True).clamp_min_(1e-12)
         unit = point / length
@@ -153,29 +155,30 @@ class ItemEngine:
     def _state(self, state: UserState, obs: Seen) -> Tensor:
         """The state of a network in training: a graph to go back through, and dropout, where it has parameters."""
         if not state.learned:
-            return state.forward(obs)  # type: ignore[no-any-return]
+            return state.forward(obs)
         with torch.enable_grad():
-            return state.forward(obs, self.rng)  # type: ignore[no-any-return]
+            return state.forward(obs, self.rng)
 
     def _guide(self, obs: Seen) -> Tensor | None:
         return self.tables.towards_the_best(obs) if self.cfg.guide else None
 
-    def _next_features(self, next_obs: Seen, point: Tensor) -> Tensor:
+    def _next_features(self, candidates: Candidates, next_obs: Seen, point: Tensor) -> Tensor:
         """What the target critic sees of the item that a point stands for [B, f].
 
         The fixed ones are made for the item shown at s, too: two small batches cost nearly what one does.
         """
-        candidates, items = self._target_critic.candidates, self.tables.top(next_obs, point, 1)
-        fixed = candidates.fixed(self._both, torch.cat([self._shown, items]))
+        items, both = self.tables.top(next_obs, point, 1), self._both
+        if both is None:
+            raise RuntimeError("`tensors` comes before `target`")
+        fixed = candidates.fixed(both, torch.cat([self._shown, items]))
         self._fixed = [leaf[: self.rows] for leaf in fixed]
         next_fixed = [leaf[self.rows :] for leaf in fixed]
-        return candidates.completed(next_obs, items, next_fixed).squeeze(1)  # type: ignore[no-any-return]
+        return candidates.completed(next_obs, items, next_fixed).squeeze(1)
 
-    def _features(self, obs: Seen) -> Tensor:
+    def _features(self, candidates: Candidates, obs: Seen) -> Tensor:
         """What the critic sees of the item that was shown [B, f]."""
-        candidates = self._critic.candidates
         fixed = candidates.fixed(obs, self._shown) if self._fixed is None else self._fixed
-        return candidates.completed(obs, self._shown, fixed).squeeze(1)  # type: ignore[no-any-return]
+        return candidates.completed(obs, self._shown, fixed).squeeze(1)
 
     def _slopes(self, target: Tensor) -> Tensor:
         """d loss / d value [2, B] for the mean of squared or Huber errors."""
@@ -202,6 +205,6 @@ class ItemAutograd(Autograd):
             action = (action + noise).clamp(-1, 1)
         if isinstance(batch.next_obs, Tensor):
             raise TypeError("the observations of users have names")
-        values = self.chooser.values(batch.next_obs, action, self.nets.target_critic.module)
+        values = self.chooser.values(batch.next_obs, action, item_critic(self.nets.target_critic.module))
         pessimistic = values.amin(dim=0) if self.twin else values[0]
         return reward + batch.discount * (1 - batch.terminated) * pessimistic

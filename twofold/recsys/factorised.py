@@ -10,26 +10,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twofold.base.errors import ConfigError
+from twofold.base.setting import setting, settings
 from twofold.recsys.data import Array, Dataset, Ratings
-from twofold.recsys.truth import Matrix, moments
-
-_CELLS = 200_000_000  # of all drawn tables together
+from twofold.recsys.truth import MOST_CELLS, Matrix, moments
 
 
-@dataclass(frozen=True)
+@settings
 class FactorisedConfig:
     """Settings of the Bayesian factorisation."""
 
-    factors: int = 12
-    samples: int = 60  # worlds drawn; fewer where their tables would be too large
-    burn_in: int = 30  # sweeps before the first
-    thin: int = 2  # sweeps between two
-
-    def __post_init__(self) -> None:
-        for name in ("factors", "samples", "burn_in", "thin"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"env_args.model.factorised.{name} must be at least 1")
+    factors: int = setting("dimensions of taste", default=12, ge=1)
+    samples: int = setting("worlds drawn; fewer where their tables would be too large", default=60, ge=1)
+    burn_in: int = setting("before the first world is kept", default=30, ge=1, unit="sweeps")
+    thin: int = setting("between two worlds", default=2, ge=1, unit="sweeps")
 
 
 @dataclass(frozen=True)
@@ -48,7 +41,7 @@ def fit_factorised(data: Dataset, cfg: FactorisedConfig, rng: np.random.Generato
     target = log.values.astype(np.float64) - offset
     user = rng.normal(0, 0.1, (data.users, width))  # bias, factors
     item = rng.normal(0, 0.1, (data.items, width))
-    count = max(8, min(cfg.samples, _CELLS // (data.users * data.items)))
+    count = max(8, min(cfg.samples, MOST_CELLS // (data.users * data.items)))
     samples, noises, precision = np.empty((count, data.users, data.items), np.float16), [], 1.0
     for sweep in range(cfg.burn_in + cfg.thin * count):
         item = _draw_side(

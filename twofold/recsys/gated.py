@@ -24,7 +24,7 @@ class GatedWindow(torch.autograd.Function):
         width = recurrent.shape[1] // 3
         x = x.transpose(0, 1).reshape(steps * rows, -1)
         entries = torch.addmm(inputs[-1], x, inputs[:-1]).view(steps, rows, -1)
-        gates, new = entries.split([2 * width, width], dim=2)  # both are filled in place, step by step
+        gates, new = torch.split(entries, [2 * width, width], dim=2)  # both are filled in place, step by step
         states = x.new_zeros(steps + 1, rows, width)
         pasts = x.new_empty(steps, rows, 3 * width)
         there = mask.transpose(0, 1).contiguous()
@@ -45,8 +45,8 @@ class GatedWindow(torch.autograd.Function):
         d_entries, d_pasts = torch.empty_like(entries), torch.empty_like(pasts)
         carry, transposed = slopes[0], recurrent[:-1].t()
         for t in reversed(range(steps)):
-            reset, keep, new = entries[t].split(width, dim=1)
-            d_reset, d_keep, d_new = d_entries[t].split(width, dim=1)
+            reset, keep, new = torch.split(entries[t], width, dim=1)
+            d_reset, d_keep, d_new = torch.split(d_entries[t], width, dim=1)
             carry = carry * there[t]
             torch.mul(_tanh_backward(carry, new), 1 - keep, out=d_new)
             d_reset.copy_(_sigmoid_backward(d_new * pasts[t, :, 2 * width :], reset))

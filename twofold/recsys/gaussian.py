@@ -12,23 +12,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twofold.base.errors import ConfigError, UserError
+from twofold.base.errors import UserError
+from twofold.base.setting import setting, settings
 from twofold.recsys.data import Array, Dataset, Features, Ratings
+from twofold.recsys.truth import MOST_CELLS
 
 
-@dataclass(frozen=True)
+@settings
 class GaussianConfig:
     """Settings of the Gaussian process."""
 
-    samples: int = 200  # posterior worlds drawn
-    tune_ratings: int = 2000  # about so many ratings (of whole users) choose the kernel's scales
-    tune_steps: int = 60
-    tune_lr: float = 0.1
-    most_ratings: int = 12_000  # a Cholesky factor of more would take minutes and gigabytes
-
-    def __post_init__(self) -> None:
-        if self.samples < 1:
-            raise ConfigError(f"gaussian.samples must be at least 1, got {self.samples}")
+    samples: int = setting(
+        "posterior worlds drawn; fewer where their tables would be too large", default=200, ge=1
+    )
+    tune_ratings: int = setting(
+        "about this many ratings, of whole users, choose the kernel's scales", default=2000, ge=1
+    )
+    tune_steps: int = setting("gradient steps for these scales", default=60, ge=0)
+    tune_lr: float = setting("learning rate for these scales", default=0.1, gt=0)
+    most_ratings: int = setting(
+        "a Cholesky factor of more would take minutes and gigabytes", default=12_000, ge=1, unit="ratings"
+    )
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,8 @@ def fit_gaussian(data: Dataset, cfg: GaussianConfig, rng: np.random.Generator) -
         )
     offset = float(log.values.mean())
     kernel = _tune(_kernel(data), log, offset, cfg, rng)
-    return _posterior(kernel, log, offset, cfg.samples, rng)
+    samples = min(cfg.samples, max(8, MOST_CELLS // (data.users * data.items)))
+    return _posterior(kernel, log, offset, samples, rng)
 
 
 def _kernel(data: Dataset) -> Kernel:
@@ -164,7 +169,8 @@ def _root(matrix: Tensor) -> Tensor:
     """A matrix R with R R' = matrix, with as few columns as its rank allows."""
     values, vectors = torch.linalg.eigh(matrix)
     kept = values > 1e-9 * values[-1]
-    return vectors[:, kept] * values[kept].sqrt()  # type: ignore[no-any-return]
+    root: Tensor = vectors[:, kept] * values[kept].sqrt()
+    return root
 
 
 def _prior_draw(

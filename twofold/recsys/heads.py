@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from twofold.nets.mlp import Affine
 from twofold.nets.stack import Stack, Weights, block
 from twofold.recsys.item_nets import ItemActor, ItemCritic
 
 _tanh_backward = torch.ops.aten.tanh_backward
 
 
-def actor_weights(actor: Any) -> Weights:
+def matrices(layers: nn.ModuleList) -> list[nn.Parameter]:
+    """The matrix of every layer."""
+    return [cast(Affine, layer).matrix for layer in layers]
+
+
+def gradients(layers: nn.ModuleList) -> list[Tensor]:
+    """The gradient of every layer's matrix: flat networks keep them in one memory."""
+    return [cast(Tensor, matrix.grad) for matrix in matrices(layers)]
+
+
+def actor_weights(actor: ItemActor) -> Weights:
     """The matrices of an actor's body, on the same memory."""
-    return Weights([layer.matrix.detach() for layer in actor.body.layers])
+    return Weights([matrix.detach() for matrix in matrices(actor.body.layers)])
 
 
-def critic_weights(critic: Any) -> list[Weights]:
+def critic_weights(critic: ItemCritic) -> list[Weights]:
     """The matrices of the first and of the second critic, on the same memory."""
-    return [Weights([layer.matrix.detach()[k] for layer in critic.head.layers]) for k in range(2)]
+    return [Weights([matrix.detach()[k] for matrix in matrices(critic.head.layers)]) for k in range(2)]
 
 
 class ActorHead:
@@ -42,7 +53,8 @@ class ActorHead:
         self._stack_forward(weights, guide)
         if self.positive:
             return self._free.clamp(-1, 1).add_(1).div_(2)
-        self._length = torch.linalg.vector_norm(self._free, dim=1, keepdim=True).clamp_min_(1e-12)
+        length: Tensor = torch.linalg.vector_norm(self._free, dim=1, keepdim=True)
+        self._length = length.clamp_min_(1e-12)
         self._point = self._free / self._length
         return self._point
 
@@ -94,12 +106,10 @@ class CriticHead:
         self, weights: list[Weights], slopes: Tensor, grads: list[list[Tensor]], columns: slice
     ) -> Tensor:
         """Fill `grads` from the gradient of the values [2, B]; the gradient of some input columns."""
-        d_inputs: Any = None
-        for stack, matrices, slope, into in zip(self._stacks, weights, slopes, grads, strict=True):
-            first = stack.backward(matrices, slope.unsqueeze(1), into)
-            matrix = matrices.transposed[0][:, columns]
-            d_inputs = first @ matrix if d_inputs is None else d_inputs.addmm_(first, matrix)
-        return d_inputs
+        both = list(zip(self._stacks, weights, slopes, grads, strict=True))
+        firsts = [stack.backward(own, slope.unsqueeze(1), into) for stack, own, slope, into in both]
+        parts = [own.transposed[0][:, columns] for own in weights]
+        return (firsts[0] @ parts[0]).addmm_(firsts[1], parts[1])
 
     def ascend(self, weights: Weights, features: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """-mean of the first critic, and its gradient by the features."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import gymnasium as gym
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -21,11 +22,12 @@ from twofold.recsys.candidates import Candidates
 from twofold.recsys.data import Array
 from twofold.recsys.items import CHUNK
 from twofold.recsys.networks import ItemNetConfig
-from twofold.recsys.seen import Seen
+from twofold.recsys.seen import Derived, Observation, Seen
 from twofold.recsys.tables import Tables
 from twofold.recsys.trackers import Tracker
 
-Observation = dict[str, Tensor] | Seen
+STATE: Derived[Tensor] = Derived()
+BESIDE: Derived[tuple[Tensor, Tensor, Tensor]] = Derived()
 SOFT = 8  # items that a point between items is a mixture of, while the actor learns
 
 
@@ -45,10 +47,10 @@ class UserState(nn.Module):
         seen = Seen.of(obs)
         if self.learned:
             return self._state(seen, rng)
-        return seen.once("state", lambda: self._state(seen, None))  # type: ignore[no-any-return]
+        return seen.once(STATE, lambda: self._state(seen, None))
 
     def _state(self, seen: Seen, rng: np.random.Generator | None) -> Tensor:
-        ratings, mask, rest = seen.once("beside", lambda: self._beside(seen))
+        ratings, mask, rest = seen.once(BESIDE, lambda: self._beside(seen))
         vectors = self.tables.window_vectors(seen, self.cfg.window_size)
         return torch.cat([self.tracker.of_present(vectors, ratings, mask, rng), rest], dim=-1)
 
@@ -78,14 +80,15 @@ class ItemActor(nn.Module):
 
     def forward(self, obs: Observation) -> Tensor:
         seen = self.tables.seen(obs)
-        state = self.state(seen)
+        state: Tensor = self.state(seen)
+        point: Tensor
         if not self.cfg.guide:
             point = self.body(state)
         else:
             towards = self.tables.towards_the_best(seen)
             point = self.body(torch.cat([state, towards], dim=-1)) + towards
         if self.cfg.positive_actions:
-            return (point.clamp(-1, 1) + 1) / 2  # type: ignore[no-any-return]
+            return (point.clamp(-1, 1) + 1) / 2
         return functional.normalize(point, dim=-1)
 
 
@@ -102,7 +105,8 @@ class ItemCritic(nn.Module):
 
     def forward(self, obs: Observation, point: Tensor) -> Tensor:
         seen = self.tables.seen(obs)
-        return self.head(self.state(seen), self._features(seen, point))  # type: ignore[no-any-return]
+        values: Tensor = self.head(self.state(seen), self._features(seen, point))
+        return values
 
     def first(self, obs: Observation, point: Tensor) -> Tensor:
         """The first critic alone [B]."""
@@ -118,7 +122,8 @@ class ItemCritic(nn.Module):
     def _joined(self, state: Tensor, features: Tensor) -> Tensor:
         """The head for state [B, s] and features [B, k, f]: the state's part of the first layer is done once."""
         first, *rest = (cast(Affine, layer) for layer in self.head.layers)
-        for_item, for_state, bias = first.matrix.split([features.shape[2], state.shape[1], 1], dim=1)  # type: ignore[no-untyped-call]
+        sizes = [features.shape[2], state.shape[1], 1]
+        for_item, for_state, bias = torch.split(first.matrix, sizes, dim=1)
         shape = (2, *features.shape[:2], first.outputs)
         x = (features.flatten(0, 1) @ for_item).view(shape) + (state @ for_state + bias).unsqueeze(2)
         x = x.flatten(1, 2)
@@ -133,7 +138,7 @@ class ItemCritic(nn.Module):
             return point
         soft = point.requires_grad
         scores, items = self.tables.nearest(seen, point, SOFT if soft else 1)
-        features = self.candidates(seen, items)
+        features: Tensor = self.candidates(seen, items)
         if not soft:
             return features.squeeze(1)
         weights = (self.cfg.sharpness * scores).softmax(dim=-1)
@@ -147,7 +152,7 @@ class Chooser:
         self.cfg, self.tables = cfg, tables
 
     @torch.no_grad()
-    def choose(self, obs: Observation, point: Tensor, critic: Any) -> Tensor:
+    def choose(self, obs: Observation, point: Tensor, critic: ItemCritic) -> Tensor:
         """The nearest item that may be shown, or the best of the `rerank` nearest by the smaller critic."""
         if self.cfg.rerank == 1:
             if self.cfg.critic_on == "point":
@@ -158,15 +163,15 @@ class Chooser:
         return self.tables.vectors(items.gather(1, best)[:, 0])
 
     @torch.no_grad()
-    def values(self, obs: Observation, point: Tensor, critic: Any) -> Tensor:
+    def values(self, obs: Observation, point: Tensor, critic: ItemCritic) -> Tensor:
         """The critic's values [2, B] of what `choose` would show."""
         if self.cfg.rerank == 1:
-            return critic(obs, point)  # type: ignore[no-any-return]
+            return critic.forward(obs, point)
         _, values = self._ranked(obs, point, critic)
         best = values.amin(dim=0).argmax(dim=1)
         return values[:, torch.arange(len(best)), best]
 
-    def _ranked(self, obs: Observation, point: Tensor, critic: Any) -> tuple[Tensor, Tensor]:
+    def _ranked(self, obs: Observation, point: Tensor, critic: ItemCritic) -> tuple[Tensor, Tensor]:
         seen = self.tables.seen(obs)
         items = self.candidates(seen, point, self.cfg.rerank)
         return items, critic.of_items(seen, items)
@@ -194,31 +199,27 @@ class Chooser:
             if not refused.any():
                 break
             items = np.where(refused, rng.integers(count, size=len(items)), items)
-        return self.tables.item_vectors[torch.from_numpy(items)].numpy()
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.tables.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.tables.load_state_dict(state)
+        return np.asarray(self.tables.item_vectors[torch.from_numpy(items)].numpy())
 
 
 class ItemNetworks(ActorCritic):
     """Actor and critic over items, and the chooser between them."""
 
     def __init__(
-        self, cfg: ItemNetConfig, observation_space: Any, action_space: Any, generator: torch.Generator
+        self,
+        cfg: ItemNetConfig,
+        observation_space: gym.Space[Any],
+        action_space: gym.Space[Any],
+        generator: torch.Generator,
     ) -> None:
-        if "items" not in getattr(observation_space, "spaces", {}):
-            raise ConfigError("the networks 'recsys/items' need a world of users (env: recsys/users)")
         self.cfg, self.generator, self.action_space = cfg, generator, action_space
-        self.tables = Tables.of(action_space, observation_space, cfg.rank, CHUNK)
+        self.tables = Tables.of(action_space, observation_space, CHUNK)
         self.chooser = Chooser(cfg, self.tables)
 
-    def actor(self) -> nn.Module:
+    def actor(self) -> ItemActor:
         return ItemActor(self.cfg, self.tables, self.generator)
 
-    def critic(self) -> nn.Module:
+    def critic(self) -> ItemCritic:
         return ItemCritic(self.cfg, self.tables, self.generator)
 
     def engine(self, nets: Nets, cfg: TD3Config, rng: np.random.Generator) -> Engine[Any]:
@@ -239,11 +240,25 @@ class ItemNetworks(ActorCritic):
         return ItemPolicy(nets, cfg, self.chooser, explore=explore, rows=rows, rng=rng)
 
     def policy_state(self, nets: Nets) -> State:
-        """The chooser asks the critic and the catalogue, too."""
-        own = {"critic": nets.critic.module.state_dict(), "chooser": self.chooser.state_dict()}
+        """The choice asks the critic and the catalogue, too; names let it be read without the data."""
+        own = {"critic": nets.critic.module.state_dict(), "chooser": self.tables.state_dict()}
         return super().policy_state(nets) | own
 
     def load_policy_state(self, nets: Nets, state: State) -> None:
         super().load_policy_state(nets, state)
         load_module(nets.critic.module, state["critic"], "critic")
-        self.chooser.load_state_dict(state["chooser"])
+        self.tables.load_state_dict(state["chooser"])
+
+
+def item_critic(module: nn.Module) -> ItemCritic:
+    """The critic of networks over items as what it is."""
+    if not isinstance(module, ItemCritic):
+        raise TypeError(f"a critic over items was expected, this is a {type(module).__name__}")
+    return module
+
+
+def item_actor(module: nn.Module) -> ItemActor:
+    """The actor of networks over items as what it is."""
+    if not isinstance(module, ItemActor):
+        raise TypeError(f"an actor over items was expected, this is a {type(module).__name__}")
+    return module

@@ -39,7 +39,7 @@ def masked_scores(points: Array, vectors: Array, blocked: Array) -> Array:
 def largest(scores: Array, k: int) -> Array:
     """Columns [N, k] of the k largest scores, best first; ties go to the smaller column."""
     if k == 1:
-        return scores.argmax(axis=1)[:, None]  # type: ignore[no-any-return]
+        return np.asarray(scores.argmax(axis=1)[:, None])
     if k > _FEW:
         return _sorted(scores, k)
     # A few times the largest is twice as fast as a partition.

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
 from twofold.base.statistics import half_interval
+from twofold.core.experience import Obs
 from twofold.recsys.data import Array, Dataset, dominant_categories
 from twofold.recsys.users import Users
 
 
-def play(world: Users, policy: Any, seeds: list[int]) -> dict[str, Array]:
+class Chooses(Protocol):
+    """Whatever shows items to users: a trained policy or a baseline."""
+
+    def reset(self, rows: Array) -> None: ...
+
+    def act(self, obs: Obs) -> Array: ...
+
+
+def play(world: Users, policy: Chooses, seeds: list[int]) -> dict[str, Array]:
     """One episode for each seed, all at once: histories [n, T] and ratings [n, T], -1 and 0 after the end."""
     assert len(seeds) == world.num_envs
     rows = np.ones(world.num_envs, bool)

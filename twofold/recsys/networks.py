@@ -2,57 +2,78 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+import gymnasium as gym
 
 from twofold.base.errors import ConfigError
+from twofold.base.setting import setting, settings
 from twofold.settings.registry import networks
 
+if TYPE_CHECKING:
+    import torch
 
-@dataclass(frozen=True)
+    from twofold.recsys.item_nets import ItemNetworks
+
+
+@settings
 class ItemNetConfig:
     """Settings of `recsys/items`."""
 
-    tracker: Literal["avg", "gru", "caser", "sasrec", "nextitnet"] = field(
-        default="avg", metadata={"aliases": ("which_tracker",)}
+    tracker: Literal["avg", "gru", "caser", "sasrec", "nextitnet"] = setting(
+        "how the last items and ratings become a state", default="avg", aliases=("which_tracker",)
     )
-    window_size: int = 8  # items that the tracker looks back on
-    reward_handle: Literal["no", "cat", "cat2", "mul"] = "cat"  # how ratings enter the state
-    user_embedding: bool = field(default=True, metadata={"aliases": ("use_userEmbedding",)})
-    embedding_dim: int = 32  # width of the tracker
-    num_filters: int = 16  # caser
-    filter_sizes: tuple[int, ...] = (2, 3, 4)  # caser
-    num_heads: int = 1  # sasrec
-    dropout_rate: float = (
-        0.0  # sasrec, caser: share of activations left out while learning, never while acting
+    window_size: int = setting("how far the tracker looks back", default=8, ge=1, unit="items")
+    reward_handle: Literal["no", "cat", "cat2", "mul"] = setting(
+        "how ratings enter the state: not at all, beside each item, beside the whole, as a factor",
+        default="cat",
     )
-    dilations: tuple[int, ...] = (1, 2, 1, 2, 1, 2)  # nextitnet
-    hidden_sizes: tuple[int, ...] = (64, 64)
-    rerank: int = (
-        10  # so many nearest items are re-ranked by the smaller critic; 1: the nearest item is shown
+    user_embedding: bool = setting(
+        "the state holds the user's factors", default=True, aliases=("use_userEmbedding",)
     )
-    shortlist: int = 5  # and so many items of highest expectation join them, so that the actor can miss none
-    critic_on: Literal["item", "point"] = "item"  # point: the critic learns on the raw action, as elsewhere
-    memory: bool = True  # the critic sees what the episode says about a candidate item
-    guide: bool = True  # the actor sees (and starts from) where the items of best expectation lie
-    learn_pairs: bool = True  # the critic learns which items do not go together
-    remap_eps: float = 0.02  # chance of a random item, per row, while exploring
-    positive_actions: bool = (
-        False  # actions in [0, 1] as in the reference: part of the catalogue is unreachable
+    embedding_dim: int = setting("width of a learned tracker", default=32, ge=1)
+    num_filters: int = setting("filters of each size (caser)", default=16, ge=1)
+    filter_sizes: tuple[int, ...] = setting("heights of the filters (caser)", default=(2, 3, 4), unit="items")
+    num_heads: int = setting("heads of attention (sasrec)", default=1, ge=1)
+    dropout_rate: float = setting(
+        "share of activations left out while learning, never while acting (sasrec, caser)",
+        default=0.0,
+        ge=0,
+        lt=1,
     )
-    rank: int = 32  # must equal env_args.rank
-    sharpness: float = 20.0  # of the soft choice that carries the critic's gradient to the actor's point
+    dilations: tuple[int, ...] = setting(
+        "dilation of each block (nextitnet)", default=(1, 2, 1, 2, 1, 2), unit="items"
+    )
+    hidden_sizes: tuple[int, ...] = setting("hidden layers of actor and critics", default=(64, 64))
+    rerank: int = setting(
+        "nearest items that the smaller critic re-ranks; 1: the nearest item is shown",
+        default=10,
+        ge=1,
+        unit="items",
+    )
+    shortlist: int = setting(
+        "items of highest expectation that join them, so that the actor can miss none",
+        default=5,
+        ge=0,
+        unit="items",
+    )
+    critic_on: Literal["item", "point"] = setting(
+        "what the critic learns on: the item shown, or the raw action as elsewhere", default="item"
+    )
+    memory: bool = setting("the critic sees what the episode says about a candidate item", default=True)
+    guide: bool = setting(
+        "the actor sees, and starts from, where the items of best expectation lie", default=True
+    )
+    learn_pairs: bool = setting("the critic learns which items do not go together", default=True)
+    remap_eps: float = setting("chance of a random item, per row, while exploring", default=0.02, ge=0, le=1)
+    positive_actions: bool = setting(
+        "actions in [0, 1], as in the reference: part of the catalogue is out of reach", default=False
+    )
+    sharpness: float = setting(
+        "of the soft choice that carries the critic's gradient to the actor's point", default=20.0, gt=0
+    )
 
     def __post_init__(self) -> None:
-        for name in ("window_size", "embedding_dim", "rerank", "rank", "num_heads", "num_filters"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"networks.{name} must be at least 1, got {getattr(self, name)}")
-        if self.shortlist < 0:
-            raise ConfigError(f"networks.shortlist must not be negative, got {self.shortlist}")
-        if not 0 <= self.remap_eps <= 1:
-            raise ConfigError(f"networks.remap_eps must be in [0, 1], got {self.remap_eps}")
-        if not 0 <= self.dropout_rate < 1:
-            raise ConfigError(f"networks.dropout_rate must be in [0, 1), got {self.dropout_rate}")
         if self.dropout_rate and self.tracker not in ("sasrec", "caser"):
             raise ConfigError(
                 f"networks.dropout_rate is for the trackers sasrec and caser; {self.tracker} has none"
@@ -62,7 +83,12 @@ class ItemNetConfig:
 
 
 @networks.register("recsys/items", config=ItemNetConfig)
-def make(cfg: ItemNetConfig, observation_space: Any, action_space: Any, generator: Any) -> Any:
+def make(
+    cfg: ItemNetConfig,
+    observation_space: gym.Space[Any],
+    action_space: gym.Space[Any],
+    generator: torch.Generator,
+) -> ItemNetworks:
     """Actor that points into the item space, critics that judge the item shown, and the choice."""
     from twofold.recsys.item_nets import ItemNetworks
 

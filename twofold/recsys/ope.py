@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from twofold.assemble import world_of
 from twofold.base.errors import UserError
 from twofold.recsys.data import Array, Dataset
+from twofold.recsys.truth import Factors, Matrix
+from twofold.store.policy_file import LoadedPolicy
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,9 @@ def _around(value: float, terms: Array, weights: Array, chances: Array, scale: f
     return Estimate(value, value - half, value + half, effective_size(weights))
 
 
-def estimates(data: Dataset, policy: Array, prediction: Any = None) -> dict[str, Estimate]:
+def estimates(
+    data: Dataset, policy: Array, prediction: Matrix | Factors | None = None
+) -> dict[str, Estimate]:
     """All estimators for a policy given as probabilities [users, items] of the first item shown.
 
     The log holds a pair with probability `data.propensities`, independently: a weight is policy / propensity,
@@ -84,6 +88,14 @@ def estimates(data: Dataset, policy: Array, prediction: Any = None) -> dict[str,
         found["DM"] = Estimate(float(value.mean()), float("nan"), float("nan"), 0.0)
         found["DR"] = doubly_robust(weights, rewards, chances, predicted, value)
     return found
+
+
+def first_items(loaded: LoadedPolicy, users: int) -> Array:
+    """The item that the policy shows first to each user [users]; data that it was not trained on are refused."""
+    world = world_of(loaded, "FB", users)
+    policy = loaded.learner.policy(explore=False, rows=users, rng=np.random.default_rng(0))
+    obs, _ = world.reset(seed=list(range(users)), options={"reset_mask": np.ones(users, bool)})
+    return np.asarray(world.step(policy.act(obs))[4]["item"])
 
 
 def softened(items: Array, count: int, epsilon: float) -> Array:

@@ -39,7 +39,7 @@ class Penalties:
         apart = 1.0 - np.einsum("nd,ntd->nt", self.vectors[items], self.vectors[history])
         since = turns[:, None] - np.arange(history.shape[1])
         fading = np.exp(-np.maximum(since, 0) * np.maximum(apart, 0.0) / self.exposure_tau)
-        return np.where(history >= 0, fading, 0.0).sum(axis=1)  # type: ignore[no-any-return]
+        return np.asarray(np.where(history >= 0, fading, 0.0).sum(axis=1))
 
 
 def entropy_of_next(log: Ratings, items: int) -> Array:
@@ -50,4 +50,6 @@ def entropy_of_next(log: Ratings, items: int) -> Array:
     pairs, counts = np.unique(np.stack([shown[:-1][same], shown[1:][same]]), axis=1, return_counts=True)
     totals = np.bincount(pairs[0], counts, minlength=items)
     share = counts / totals[pairs[0]]
-    return np.bincount(pairs[0], -share * np.log(share), minlength=items) / max(np.log(items), 1e-9)  # type: ignore[no-any-return]
+    return np.asarray(
+        np.bincount(pairs[0], -share * np.log(share), minlength=items) / max(np.log(items), 1e-9)
+    )

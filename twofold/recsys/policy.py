@@ -10,7 +10,7 @@ from twofold.core.protocols import State
 from twofold.learners.config import TD3Config
 from twofold.learners.nets import Nets
 from twofold.learners.policy import GaussianPolicy
-from twofold.recsys.item_nets import Chooser
+from twofold.recsys.item_nets import Chooser, item_critic
 
 
 class ItemPolicy:
@@ -28,7 +28,12 @@ class ItemPolicy:
     ) -> None:
         width = (chooser.tables.width,)
         self.points = GaussianPolicy(nets, cfg, actions=width, explore=explore, rows=rows, rng=rng)
-        self.chooser, self.critic, self.rng, self.explore = chooser, nets.critic.module, rng, explore
+        self.chooser, self.critic, self.rng, self.explore = (
+            chooser,
+            item_critic(nets.critic.module),
+            rng,
+            explore,
+        )
 
     def reset(self, rows: Array) -> None:
         self.points.reset(rows)

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from twofold.recsys.data import Array, Dataset, Ratings
+from twofold.recsys.truth import Factors, Matrix
+
+Report = dict[str, dict[str, float]]  # part of the data -> metric -> value
 
 
-def model_report(model: Any, data: Dataset, cutoffs: tuple[int, ...] = (20, 10, 5)) -> dict[str, Any]:
+def model_report(mean: Matrix | Factors, data: Dataset, cutoffs: tuple[int, ...] = (20, 10, 5)) -> Report:
     """Errors on train and test, and Recall, Precision, NDCG, HT, MAP, MRR at each cutoff on test."""
-    report: dict[str, Any] = {"train": errors(model.mean, data.train)}
+    report = {"train": errors(mean, data.train)}
     if data.test is not None and len(data.test):
-        report["test"] = errors(model.mean, data.test)
+        report["test"] = errors(mean, data.test)
         liked = data.low + 0.75 * (data.high - data.low)
-        report["ranking"] = ranking(model.mean, data.test, liked, cutoffs)
+        report["ranking"] = ranking(mean, data.test, liked, cutoffs)
     return report
 
 
-def errors(table: Any, log: Ratings) -> dict[str, float]:
+def errors(table: Matrix | Factors, log: Ratings) -> dict[str, float]:
     """MAE, MSE and RMSE of predicted ratings."""
     off = table.at(log.users, log.items).astype(np.float64) - log.values
     mse = float(np.square(off).mean())
     return {"mae": float(np.abs(off).mean()), "mse": mse, "rmse": mse**0.5}
 
 
-def ranking(table: Any, log: Ratings, liked: float, cutoffs: tuple[int, ...]) -> dict[str, float]:
+def ranking(
+    table: Matrix | Factors, log: Ratings, liked: float, cutoffs: tuple[int, ...]
+) -> dict[str, float]:
     """Means over the users who like something: items of their test log ranked by the prediction."""
     order = np.argsort(log.users, kind="stable")
     edges = np.flatnonzero(np.diff(log.users[order])) + 1

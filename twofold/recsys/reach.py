@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from twofold.recsys.data import Array
+from twofold.recsys.item_nets import Chooser
 from twofold.recsys.items import best_items
 
 _NAMED = 20  # items out of reach that are listed
@@ -44,7 +44,7 @@ class Reach:
         return f"{line}\nout of reach: {', '.join(missed[:_NAMED])}{more}"
 
 
-def reach_of(chooser: Any) -> Reach:
+def reach_of(chooser: Chooser) -> Reach:
     """The reach of a trained policy's actions."""
     cfg, vectors = chooser.cfg, chooser.tables.item_vectors.numpy()
     low = 0.0 if cfg.positive_actions else -1.0

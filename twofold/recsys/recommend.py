@@ -1,11 +1,14 @@
-"""Ask a trained policy: which items now, for this user or for this history, with what it expects and why."""
+"""Ask a trained policy: which items now, for these users or histories, with what it expects and why.
+
+All that is asked for is in the policy file: no data, no user model, no run directory is looked at.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
 import torch
@@ -14,14 +17,17 @@ from twofold.base.errors import UserError
 from twofold.learners.nets import Nets
 from twofold.learners.td3 import TD3
 from twofold.recsys.belief import Belief
-from twofold.recsys.catalogue import Catalogue
-from twofold.recsys.data import Array, Dataset
-from twofold.recsys.item_nets import Chooser, ItemCritic, ItemNetworks
+from twofold.recsys.config import UsersConfig
+from twofold.recsys.data import Array, Ratings
+from twofold.recsys.item_nets import Chooser, ItemNetworks, item_critic
 from twofold.recsys.reach import reach_of
 from twofold.recsys.seen import Seen
-from twofold.recsys.worlds import UsersConfig, make, prepare
 from twofold.settings.config import own_settings
 from twofold.store.policy_file import LoadedPolicy, load_policy
+
+log = logging.getLogger("twofold")
+Entry = str | int | tuple[str | int, float] | list[str | int | float]  # an item, or an item and its rating
+_CELLS = 20_000_000  # rows x items that are scored at once
 
 
 @dataclass(frozen=True)
@@ -29,151 +35,342 @@ class Recommendation:
     """One recommended item."""
 
     item: int
-    name: str
+    name: str  # as in the data
+    title: str  # what a person is shown
     value: float  # the smaller critic's value of showing it now (discounted, relative to the user's level)
-    expected_rating: float  # by the user model and the given history
-    reasons: tuple[str, ...]  # the features that lift the expectation most
+    expected_rating: float  # by the user model and the given history, on the scale of the data
+    reasons: tuple[str, ...]  # the item's features that lift the expectation
 
 
-def _parts(loaded: LoadedPolicy) -> tuple[Nets, Chooser]:
+@dataclass(frozen=True)
+class Lists:
+    """Recommendations for many users, best first; -1 where nothing is left to recommend."""
+
+    items: Array  # int64 [N, k]
+    values: Array  # float32 [N, k]
+    expected: Array  # float32 [N, k]
+    known: Array  # bool [N]: whether the user is in the data
+
+
+@dataclass(frozen=True)
+class Changes:
+    """How today's catalogue differs from the one that a policy was trained on."""
+
+    new: tuple[str, ...]  # cannot be recommended until a policy is trained with them
+    gone: tuple[str, ...]  # are not recommended any more
+
+    def text(self) -> str:
+        lines = [f"{len(self.new)} items are new and cannot be recommended yet: {_some(self.new)}"] * bool(
+            self.new
+        )
+        lines += [f"{len(self.gone)} items are gone and are left out: {_some(self.gone)}"] * bool(self.gone)
+        return "\n".join(lines) or "the catalogue is the one that the policy was trained on"
+
+
+def _some(names: Sequence[str], most: int = 5) -> str:
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is known of the users who ask: numbers, histories, and what must not be shown to them."""
+
+    users: Array  # int64 [N], -1: never seen
+    histories: list[tuple[list[int], list[float]]]  # items and ratings, oldest first
+    forbidden: list[Array]  # item numbers of each row
+
+
+def parts_of(loaded: LoadedPolicy) -> tuple[Nets, Chooser]:
     """What a policy over items is made of."""
     if not isinstance(loaded.learner, TD3) or not isinstance(loaded.learner.networks, ItemNetworks):
         raise UserError(f"{loaded.source} does not choose items")
     return loaded.learner.nets, loaded.learner.networks.chooser
 
 
-def chooser_of(loaded: LoadedPolicy) -> Chooser:
-    """From the actor's point to the item that is shown."""
-    return _parts(loaded)[1]
-
-
 class Recommender:
-    """A trained policy with its catalogue, for one user at a time."""
+    """A trained policy with its catalogue."""
 
-    def __init__(self, loaded: LoadedPolicy, data: Dataset, catalogue: Catalogue) -> None:
-        self.loaded, self.data, self.catalogue = loaded, data, catalogue
-        self.nets, self.chooser = _parts(loaded)
+    def __init__(self, loaded: LoadedPolicy) -> None:
+        self.loaded = loaded
+        self.nets, self.chooser = parts_of(loaded)
+        self.catalogue = self.chooser.tables.catalogue
+        self.labels = self.catalogue.labels
+        self.settings = own_settings(UsersConfig, loaded.config.env_args)
+        self._gone = np.zeros(0, np.int64)  # items that left the catalogue
+        self._rated_since: dict[str, Array] = {}
+
+    # ---- asking ----
 
     def recommend(
-        self, history: Sequence[Any] = (), k: int = 10, user: Any = None, repeats: bool = False
+        self,
+        history: Sequence[Entry] = (),
+        k: int = 10,
+        user: str | int | None = None,
+        repeats: bool = False,
+        rated: bool = False,
     ) -> list[Recommendation]:
         """The k best next items after `history` ([(item, rating), ...] or [item, ...]), best first.
 
-        Items and users are named as in the data file. A user who is not given or not known is treated as an
-        average one whom the history tells about. Items of the history are left out unless `repeats`.
+        Items and users are named as in the data. A user who is not given or not known is an average one whom the
+        history tells about. All items of the history are left out unless `repeats`, and those that the user rated
+        in the data unless `rated`.
         """
+        if user is not None and not self.knows(user):
+            log.warning("user '%s' is not in the data: recommended as to an average user", user)
+        found = self.recommend_many([user], k, [history], repeats=repeats, rated=rated)
+        if found.items[0, 0] < 0:
+            raise UserError("the user has seen every item: nothing is left to recommend")
         number = self._user(user)
-        items, ratings = self._history(history, number)
-        obs = self._obs(number, items, ratings, block=len(items) if not repeats else None)
-        count = min(k, self.data.items - (0 if repeats else len(set(items))))
-        if count < 1:
-            raise UserError("the history holds every item: nothing is left to recommend")
-        with torch.no_grad():
-            point = self.nets.acting(obs)
-            found = self._candidates(obs, point, count)
-            values = cast(ItemCritic, self.nets.critic.module).of_items(obs, found).amin(dim=0)[0].numpy()
-            expected = self.chooser.tables.expected(Seen(obs), found)[0].numpy()
-        order = np.argsort(-values, kind="stable")[:count]
-        numbers = found[0].numpy()[order]
-        level = float(self.catalogue.user_factors[number, 0])
         return [
-            Recommendation(int(item), self._name(item), float(values[place]), float(expected[place]) + level,
-                           self._reasons(number, int(item)))
-            for item, place in zip(numbers, order, strict=True)
+            Recommendation(
+                int(item), self._name(item), self.labels.title(item), float(value), float(rating),
+                self._reasons(number, item),
+            )
+            for item, value, rating in zip(found.items[0].tolist(), found.values[0], found.expected[0], strict=True)
+            if item >= 0
         ]  # fmt: skip
+
+    def recommend_many(
+        self,
+        users: Sequence[str | int | None],
+        k: int = 10,
+        histories: Sequence[Sequence[Entry]] | None = None,
+        repeats: bool = False,
+        rated: bool = False,
+    ) -> Lists:
+        """The same for many users at once, as arrays; `histories` goes with `users` row by row."""
+        if k < 1:
+            raise UserError(f"k must be at least 1, got {k}")
+        given = histories if histories is not None else [()] * len(users)
+        if len(given) != len(users):
+            raise UserError(f"{len(users)} users and {len(given)} histories: one for each user is needed")
+        numbers = np.array([self._user(user) for user in users], np.int64)
+        told = [
+            self._history(history, number) for history, number in zip(given, numbers.tolist(), strict=True)
+        ]
+        forbidden = [
+            self._forbidden(*row, repeats, rated) for row in zip(users, numbers.tolist(), told, strict=True)
+        ]
+        asked = Asked(numbers, told, forbidden)
+        parts = [self._some_lists(asked, rows, k, repeats) for rows in self._chunks(len(users))]
+        items, values, expected = (np.concatenate(leaves) for leaves in zip(*parts, strict=True))
+        return Lists(items, values, expected, numbers >= 0)
+
+    def knows(self, user: str | int) -> bool:
+        """Whether the user was in the data."""
+        return str(user) in self.labels.user_numbers
 
     def reachability(self) -> str:
         """Which share of the catalogue the actor can choose at all, and what it cannot."""
-        return reach_of(self.chooser).text(self.data.item_titles or self.data.train.item_names)
+        return reach_of(self.chooser).text(self.labels.titles or self.labels.items)
 
-    def first_items(self) -> Array:
-        """The item that the policy shows first to each user [users]."""
-        users = self.data.users
-        policy = self.loaded.learner.policy(explore=False, rows=users, rng=np.random.default_rng(0))
-        world = make(own_settings(UsersConfig, self.loaded.config.env_args), rows=users, purpose="FB")
-        obs, _ = world.reset(seed=list(range(users)), options={"reset_mask": np.ones(users, bool)})
-        return np.asarray(world.step(policy.act(obs))[4]["item"])
+    def popularity(self) -> Array:
+        """By how many users each item was rated [items]."""
+        return np.bincount(self.labels.rated_items, minlength=len(self.catalogue.item_vectors))
 
-    def _candidates(self, obs: Any, point: Any, count: int) -> Any:
-        """At least `count` items, each once: those that the policy re-ranks, and more around the actor's point."""
-        chooser = self.chooser
-        items = chooser.candidates(Seen(obs), point, max(count, chooser.cfg.rerank))[0]
-        return torch.tensor([list(dict.fromkeys(items.tolist()))])
+    def update(self, today: Ratings) -> Changes:
+        """Take over, by name, which items there are today and what users have rated since."""
+        ours, theirs = self.labels.item_numbers, set(today.item_names)
+        gone = [name for name in self.labels.items if name not in theirs]
+        self._gone = np.array([ours[name] for name in gone], np.int64)
+        place = np.array([ours.get(name, -1) for name in today.item_names])
+        order = np.argsort(today.users, kind="stable")
+        edges = np.searchsorted(today.users[order], np.arange(len(today.user_names) + 1))
+        rated = place[today.items[order]]
+        spans = zip(today.user_names, edges[:-1], edges[1:], strict=True)
+        self._rated_since = {name: rated[start:end][rated[start:end] >= 0] for name, start, end in spans}
+        return Changes(tuple(name for name in today.item_names if name not in ours), tuple(gone))
 
-    def _user(self, user: Any) -> int:
-        names = self.data.train.user_names
-        return names.index(str(user)) if user is not None and str(user) in names else -1
+    # ---- what is known of who asks ----
 
-    def _item(self, name: Any) -> int:
-        names = self.data.train.item_names
-        if str(name) not in names:
-            raise UserError(f"no item '{name}' in the catalogue of {len(names)} items")
-        return names.index(str(name))
+    def _user(self, user: str | int | None) -> int:
+        return -1 if user is None else self.labels.user_numbers.get(str(user), -1)
+
+    def _item(self, name: str | int | float) -> int:
+        number = self.labels.item_numbers.get(str(name))
+        if number is None:
+            raise UserError(f"no item '{name}' in the catalogue of {len(self.labels.items)} items")
+        return number
 
     def _name(self, item: int) -> str:
-        titles = self.data.item_titles or self.data.train.item_names
-        return titles[item]
+        return self.labels.items[item] if self.labels.items else str(item)
 
-    def _history(self, history: Sequence[Any], user: int) -> tuple[list[int], list[float]]:
+    def _history(self, history: Sequence[Entry], user: int) -> tuple[list[int], list[float]]:
         """Numbers and ratings; an item without a rating counts as what was expected of it."""
-        items, ratings = [], []
+        items: list[int] = []
+        ratings: list[float] = []
         for entry in history:
             name, rating = entry if isinstance(entry, (tuple, list)) else (entry, None)
             item = self._item(name)
             expected = float(self.catalogue.expected(np.array(user), np.array(item)))
             items.append(item)
-            ratings.append(expected if rating is None else self._rating(name, rating))
+            ratings.append(expected if rating is None else self._rating(name, float(rating)))
         return items, ratings
 
-    def _rating(self, name: Any, rating: Any) -> float:
-        low, high = self.data.low, self.data.high
-        if not low <= float(rating) <= high:
+    def _rating(self, name: str | int | float, rating: float) -> float:
+        low, high = self.labels.low, self.labels.high
+        if not low <= rating <= high:
             raise UserError(
-                f"item '{name}': the rating {rating} is not in {low:g}..{high:g}, the scale of the data"
+                f"item '{name}': the rating {rating:g} is not in {low:g}..{high:g}, the scale of the data"
             )
-        return float(rating)
+        return rating
+
+    def _forbidden(
+        self,
+        user: str | int | None,
+        number: int,
+        told: tuple[list[int], list[float]],
+        repeats: bool,
+        rated: bool,
+    ) -> Array:
+        """Numbers of the items that must not be recommended to one user."""
+        found = [self._gone]
+        if not repeats:
+            found.append(np.array(told[0], np.int64))
+        if not rated and user is not None:
+            found += [self.labels.rated(number), self._rated_since.get(str(user), self._gone[:0])]
+        return np.concatenate(found)
+
+    # ---- ranking ----
+
+    def _chunks(self, rows: int) -> Iterator[slice]:
+        size = max(1, min(1000, _CELLS // len(self.catalogue.item_vectors)))
+        return (slice(start, start + size) for start in range(0, max(rows, 1), size))
+
+    @torch.no_grad()
+    def _some_lists(self, asked: Asked, rows: slice, k: int, repeats: bool) -> tuple[Array, Array, Array]:
+        """Items, values and expected ratings [n, k] of some rows."""
+        users, forbidden = asked.users[rows], _padded(asked.forbidden[rows])
+        obs = self._obs(users, asked.histories[rows], repeats)
+        seen, tables = Seen(obs, forbidden), self.chooser.tables
+        items, group = self._candidates(seen, k)
+        found = torch.from_numpy(items)
+        values = item_critic(self.nets.critic.module).of_items(seen, found).amin(dim=0).numpy()
+        expected = tables.expected(seen, found).numpy() + self.catalogue.user_factors[users, :1]
+        expected = expected.clip(self.labels.low, self.labels.high)
+        order = np.lexsort((-values, group), axis=-1)[:, :k]
+        left = np.take_along_axis(group, order, axis=1) < _NEVER
+        return (
+            _picked(items, order, left, k, -1),
+            _picked(values, order, left, k, 0),
+            _picked(expected, order, left, k, 0),
+        )
+
+    def _candidates(self, seen: Seen, k: int) -> tuple[Array, Array]:
+        """Candidate items [n, c] and the group of each: lower groups are recommended before higher ones.
+
+        Group 0 is what the policy chooses from, so the first item is the one that it would show; the next nearest
+        follow in groups of the same size. A longer list so begins with the shorter one.
+        """
+        cfg, tables = self.chooser.cfg, self.chooser.tables
+        point = self.nets.acting(seen)
+        nearest = tables.top(seen, point, -(-k // cfg.rerank) * cfg.rerank).numpy()
+        group = np.broadcast_to(np.arange(nearest.shape[1]) // cfg.rerank, nearest.shape)
+        if cfg.shortlist and cfg.rerank > 1:
+            best = tables.favourites(seen, cfg.shortlist).numpy()
+            nearest = np.hstack([best, nearest])
+            group = np.hstack([np.zeros(best.shape, np.int64), group])
+        refused = _repeated(nearest) | self._blocked(seen, nearest)
+        return nearest, np.where(refused, _NEVER, group)
+
+    def _blocked(self, seen: Seen, items: Array) -> Array:
+        """Which candidates may not be shown: a catalogue that is nearly used up gives them, too."""
+        count = len(self.catalogue.item_vectors)
+        mask = np.zeros((len(items), count + 1), bool)
+        np.put_along_axis(mask, seen.blocked(count), True, axis=1)
+        mask[:, count] = False
+        return np.take_along_axis(mask, items, axis=1)
 
     def _obs(
-        self, user: int, items: list[int], ratings: list[float], block: int | None
-    ) -> dict[str, torch.Tensor]:
-        """The observation that the world would give; only the newest items fit into its history."""
-        cfg = own_settings(UsersConfig, self.loaded.config.env_args)
-        belief = Belief(self.catalogue, 1)
-        belief.reset(np.array([0]))
-        seen = np.full((1, max(len(items), 1)), -1)
-        for turn, (item, rating) in enumerate(zip(items, ratings, strict=True)):
-            belief.see(np.array([user]), np.array([item]), np.array([rating], np.float32), seen)
-            seen[0, turn] = item
-        size = cfg.max_turn
-        items, ratings = items[-(size - 1) :], ratings[-(size - 1) :]
-        row, given = np.full((1, size), -1, np.int32), np.zeros((1, size), np.float32)
-        row[0, : len(items)], given[0, : len(items)] = items, ratings
-        limit = cfg.cool_down if block is None else size
-        obs = {"user": np.array([[user]]), "turn": np.array([[len(items)]]), "block": np.array([[limit]]),
-               "items": row, "ratings": given}  # fmt: skip
-        if belief.width:
-            obs["belief"] = belief.mean
-        return {key: torch.from_numpy(np.asarray(value)) for key, value in obs.items()}
+        self, users: Array, histories: list[tuple[list[int], list[float]]], repeats: bool
+    ) -> dict[str, Array]:
+        """The observations that the world would give; only the newest items fit into their histories."""
+        size, rows = self.settings.max_turn, len(users)
+        newest = [(items[-(size - 1) :], ratings[-(size - 1) :]) for items, ratings in histories]
+        items, ratings = np.full((rows, size), -1, np.int32), np.zeros((rows, size), np.float32)
+        for row, (shown, given) in enumerate(newest):
+            items[row, : len(shown)], ratings[row, : len(given)] = shown, given
+        turn = np.array([[len(shown)] for shown, _ in newest], np.int32)
+        block = np.full((rows, 1), self.settings.cool_down if repeats else size, np.int32)
+        obs = {"user": users[:, None], "turn": turn, "block": block, "items": items, "ratings": ratings}
+        beliefs = self._beliefs(users, histories)
+        return obs if beliefs is None else obs | {"belief": beliefs}
+
+    def _beliefs(self, users: Array, histories: list[tuple[list[int], list[float]]]) -> Array | None:
+        """What each whole history tells about its user [N, b]."""
+        belief = Belief(self.catalogue, len(users))
+        if not belief.width:
+            return None
+        told = np.array([row for row, (items, _) in enumerate(histories) if items], np.int64)
+        some = Belief(self.catalogue, len(told))
+        some.reset(np.arange(len(told)))
+        # A shorter history goes on with its last item: an item that was seen before tells nothing new.
+        items, ratings = (_stretched([histories[row][side] for row in told.tolist()]) for side in (0, 1))
+        for turn in range(items.shape[1]):
+            before = items[:, :turn] if turn else np.full((len(told), 1), -1)
+            some.see(
+                users[told], items[:, turn].astype(np.int64), ratings[:, turn].astype(np.float32), before
+            )
+        belief.mean[told] = some.mean
+        return belief.mean
+
+    # ---- reasons ----
 
     def _reasons(self, user: int, item: int) -> tuple[str, ...]:
-        """The item's own features, those that this user is expected to like most first."""
-        features = self.data.item_features
-        if features is None:
+        """The item's own features that this user is expected to like, the most liked first."""
+        if not self.labels.feature_names:
             return ()
         taste = self._taste(user)
-        own = list(np.flatnonzero(features.values[item]))
+        own = [column for column in np.flatnonzero(self.labels.features[item]).tolist() if taste[column] > 0]
         best = sorted(own, key=lambda column: -taste[column])[:3]
-        return tuple(f"{features.names[column]} ({taste[column]:+.2f})" for column in best)
+        return tuple(f"{self.labels.feature_names[column]} ({taste[column]:+.2f})" for column in best)
 
     def _taste(self, user: int) -> Array:
         """Expected rating with each feature less that without it [features]."""
-        assert self.data.item_features is not None
         expected = self.catalogue.item_factors @ self.catalogue.user_factors[user]
-        flags = self.data.item_features.values != 0
+        flags = self.labels.features != 0
         having = flags.sum(axis=0)
         with_it = expected @ flags / np.maximum(having, 1)
         without = expected @ ~flags / np.maximum(len(flags) - having, 1)
-        return with_it - without  # type: ignore[no-any-return]
+        return np.asarray(with_it - without)
+
+
+_NEVER = 1 << 30  # the group of what must not be recommended
+
+
+def _picked(values: Array, order: Array, left: Array, k: int, blank: int) -> Array:
+    """The values in this order [N, k], blank where nothing is left."""
+    found: Array = np.full((len(values), k), blank, values.dtype)
+    found[:, : order.shape[1]] = np.where(
+        left, np.take_along_axis(values, order, axis=1), found[:, : order.shape[1]]
+    )
+    return found
+
+
+def _padded(rows: Sequence[Array]) -> Array:
+    """Rows of different lengths as one array [N, longest], -1 pads."""
+    found: Array = np.full((len(rows), max(map(len, rows), default=0)), -1, np.int64)
+    for row, values in enumerate(rows):
+        found[row, : len(values)] = values
+    return found
+
+
+def _stretched(rows: Sequence[Sequence[float]]) -> Array:
+    """Rows of different lengths as one array, each filled up with its last value."""
+    longest = max(map(len, rows), default=0)
+    filled = [[*row, *[row[-1]] * (longest - len(row))] for row in rows]
+    return np.array(filled, np.float64).reshape(len(rows), longest)
+
+
+def _repeated(items: Array) -> Array:
+    """Which entries of each row stood further left already: bool [N, c]."""
+    order = np.argsort(items, axis=1, kind="stable")
+    ranked = np.take_along_axis(items, order, axis=1)
+    again = np.zeros(items.shape, bool)
+    again[:, 1:] = ranked[:, 1:] == ranked[:, :-1]
+    found = np.zeros_like(again)
+    np.put_along_axis(found, order, again, axis=1)
+    return found
 
 
 def load_recommender(path: str | Path) -> Recommender:
@@ -181,5 +378,4 @@ def load_recommender(path: str | Path) -> Recommender:
     loaded = load_policy(path)
     if not isinstance(loaded.config.env_args, UsersConfig):
         raise UserError(f"{path} is not a policy for users (recsys/users)")
-    data, _, catalogue = prepare(loaded.config.env_args)
-    return Recommender(loaded, data, catalogue)
+    return Recommender(loaded)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 from torch import Tensor
 
 from twofold.recsys.data import Array
+
+Value = TypeVar("Value")
 
 
 class Window(NamedTuple):
@@ -19,21 +21,31 @@ class Window(NamedTuple):
     there: Array  # bool
 
 
+class Derived(Generic[Value]):
+    """A name for something that is derived from an observation, with the type that it has."""
+
+
+LAST: Derived[Window] = Derived()
+BLOCKED: Derived[Array] = Derived()
+
+
 class Seen:
     """Arrays of one batch of observations; what is derived from them is made when first asked for.
 
     It is kept in numpy, whose small operations cost a third of torch's; what networks read are tensors.
+    `forbidden` [B, m] are items that may not be shown beside those of the episode, -1 pads.
     """
 
-    def __init__(self, obs: dict[str, Any]) -> None:
-        self.obs = obs
+    def __init__(self, obs: Mapping[str, Array | Tensor], forbidden: Array | None = None) -> None:
+        self.obs, self.forbidden = obs, forbidden
         arrays = {name: np.asarray(leaf) for name, leaf in obs.items()}
         self.user, self.turn, self.block = arrays["user"], arrays["turn"], arrays["block"]  # [B, 1]
         self.items = arrays["items"]  # [B, T], -1 after the newest
         self.ratings = arrays["ratings"]  # [B, T]
         self.belief = arrays.get("belief")  # [B, b]
         self.longest = 0  # window that was asked for; shorter ones are its end
-        self._derived: dict[Any, Any] = {}
+        # Each key says the type of its value, which the type of one dictionary cannot.
+        self._derived: dict[tuple[Derived[Any], int], Any] = {}
         self._whole: Seen | None = None
         self._rows = slice(None)
 
@@ -41,30 +53,32 @@ class Seen:
         return len(self.turn)
 
     @staticmethod
-    def of(obs: Any) -> Seen:
+    def of(obs: Observation) -> Seen:
         """The observation itself if it is one already."""
         return obs if isinstance(obs, Seen) else Seen(obs)
 
     def part(self, rows: slice) -> Seen:
         """Some rows; what was derived of all of them is cut, not made again."""
-        part = Seen({name: np.asarray(leaf)[rows] for name, leaf in self.obs.items()})
+        forbidden = None if self.forbidden is None else self.forbidden[rows]
+        part = Seen({name: np.asarray(leaf)[rows] for name, leaf in self.obs.items()}, forbidden)
         part._whole, part._rows, part.longest = self, rows, self.longest
         return part
 
-    def once(self, name: Any, make: Callable[[], Any]) -> Any:
-        """What `make` gives, made the first time that `name` is asked for; [B, ...] or a tuple of such."""
-        if name not in self._derived:
+    def once(self, what: Derived[Value], make: Callable[[], Value], size: int = 0) -> Value:
+        """What `make` gives, made the first time that it is asked for in this size; [B, ...] or a tuple of such."""
+        key = (what, size)
+        if key not in self._derived:
             whole = self._whole
-            known = whole is not None and name in whole._derived
-            self._derived[name] = _cut(whole._derived[name], self._rows) if whole and known else make()
-        return self._derived[name]
+            known = whole is not None and key in whole._derived
+            self._derived[key] = _cut(whole._derived[key], self._rows) if whole and known else make()
+        return cast(Value, self._derived[key])
 
     def last(self, window: int) -> Window:
         """The newest `window` items, ratings and which of them exist."""
         if window < self.longest:
             return Window(*(leaf[:, -window:] for leaf in self.last(self.longest)))
         self.longest = window
-        return self.once(("last", window), lambda: self._last(window))  # type: ignore[no-any-return]
+        return self.once(LAST, lambda: self._last(window), window)
 
     def _last(self, window: int) -> Window:
         places = self.turn + np.arange(-window, 0)
@@ -73,13 +87,19 @@ class Seen:
         return Window(np.where(there, self.items[at], -1), self.ratings[at] * there, there)
 
     def blocked(self, pad: int) -> Array:
-        """Items that may not be shown now [B, T], the number `pad` elsewhere."""
-        return self.once("blocked", lambda: self._blocked(pad))  # type: ignore[no-any-return]
+        """Items that may not be shown now [B, T + m], the number `pad` elsewhere."""
+        return self.once(BLOCKED, lambda: self._blocked(pad))
 
     def _blocked(self, pad: int) -> Array:
         places = np.arange(self.items.shape[1])
         counts = (places >= self.turn - self.block) & (self.items >= 0)
-        return np.where(counts, self.items, np.int64(pad))
+        shown = np.where(counts, self.items, np.int64(pad))
+        if self.forbidden is None:
+            return shown
+        return np.hstack([shown, np.where(self.forbidden >= 0, self.forbidden, np.int64(pad))])
+
+
+Observation = Mapping[str, Array | Tensor] | Seen
 
 
 def _cut(value: Any, rows: slice) -> Any:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
+from twofold.assemble import fits
 from twofold.recsys.baselines import baselines
+from twofold.recsys.config import UsersConfig
 from twofold.recsys.metrics import markdown, measure, over_seeds, play
+from twofold.recsys.prepare import prepare
 from twofold.recsys.reach import reach_of
-from twofold.recsys.recommend import chooser_of
-from twofold.recsys.worlds import UsersConfig, make, prepare
+from twofold.recsys.recommend import parts_of
+from twofold.recsys.worlds import make
 from twofold.store import files
 from twofold.store.policy_file import load_policy
 from twofold.store.run import provenance
@@ -38,7 +41,7 @@ def table(cfg: UsersConfig, runs: list[Path], seeds: int) -> Table:
     found: Table = {}
     for mode in MODES:
         world = make(cfg, rows=len(users), purpose=mode)
-        rows: dict[str, Any] = {}
+        rows: dict[str, list[dict[str, float]]] = {}
         for seed in range(seeds):
             for name, policy in baselines(world, data, np.random.default_rng(seed)).items():
                 kind = re.sub(r" \(\d\)$", "", name)
@@ -46,11 +49,11 @@ def table(cfg: UsersConfig, runs: list[Path], seeds: int) -> Table:
                     measure(play(world, policy, users), data, known.item_vectors, liked)
                 )
         for run in runs:
-            policy = load_policy(run).learner.policy(
-                explore=False, rows=len(users), rng=np.random.default_rng(0)
-            )
+            loaded = load_policy(run)
+            fits(loaded, world)
+            trained = loaded.learner.policy(explore=False, rows=len(users), rng=np.random.default_rng(0))
             rows.setdefault(kind_of(run), []).append(
-                measure(play(world, policy, users), data, known.item_vectors, liked)
+                measure(play(world, trained, users), data, known.item_vectors, liked)
             )
         found[mode] = {name: over_seeds(results) for name, results in rows.items()}
     return found
@@ -63,7 +66,7 @@ def kind_of(run: Path) -> str:
 
 def reaches(runs: list[Path]) -> dict[str, float]:
     """The share of the catalogue that the actor of each kind of run can choose at all."""
-    return {kind_of(run): reach_of(chooser_of(load_policy(run))).share for run in runs}
+    return {kind_of(run): reach_of(parts_of(load_policy(run))[1]).share for run in runs}
 
 
 def text(found: Table, columns: tuple[str, ...], reached: dict[str, float] | None = None) -> str:
@@ -83,12 +86,8 @@ def write(found: Table, reached: dict[str, float], out: Path) -> None:
 
 def draw(found: Table, path: Path) -> None:
     """Bars of the mean return with intervals, one panel per mode."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(1, len(found), figsize=(6 * len(found), 6), squeeze=False)
+    figure = Figure(figsize=(6 * len(found), 6))
+    axes = figure.subplots(1, len(found), squeeze=False)
     for axis, (mode, rows) in zip(axes[0], found.items(), strict=True):
         names = sorted(rows, key=lambda name: rows[name]["return"]["mean"])
         means = [rows[name]["return"]["mean"] for name in names]
@@ -98,4 +97,3 @@ def draw(found: Table, path: Path) -> None:
         axis.set_xlabel("mean cumulative rating (grey: looks at the truth)")
     figure.tight_layout()
     figure.savefig(path, dpi=120)
-    pyplot.close(figure)

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from twofold.base.errors import ConfigError
+from twofold.base.setting import setting, settings
 from twofold.recsys.data import Dataset, Features, Ratings, category_table
 from twofold.recsys.truth import Factors, Matrix
 from twofold.recsys.user_model import DENSE_CELLS
 
 
-@dataclass(frozen=True)
+@settings
 class SyntheticConfig:
     """Settings of the made-up users and items."""
 
-    users: int = 200
-    items: int = 150
-    tastes: int = 6  # dimensions of taste
-    groups: int = 12  # item categories
-    ratings_per_user: int = 25
-    selection: float = 1.0  # how much more often liked items are in the log; 0: the log is a random sample
-    data_seed: int = 0
+    users: int = setting("made-up users", default=200, ge=1)
+    items: int = setting("made-up items", default=150, ge=1)
+    tastes: int = setting("dimensions of taste", default=6, ge=1)
+    groups: int = setting("item categories", default=12, ge=1)
+    ratings_per_user: int = setting("length of each user's log", default=25, ge=1, unit="ratings")
+    selection: float = setting(
+        "how much more often liked items are in the log; 0: the log is a random sample", default=1.0
+    )
+    data_seed: int = setting("of the made-up users and their log", default=0, ge=0)
 
     def __post_init__(self) -> None:
-        if min(self.users, self.items, self.tastes, self.groups, self.ratings_per_user) < 1:
-            raise ConfigError(
-                "env_args.synthetic: users, items, tastes, groups, ratings_per_user must be at least 1"
-            )
         if self.ratings_per_user > self.items:
             raise ConfigError(
                 "env_args.synthetic.ratings_per_user must not be above env_args.synthetic.items"

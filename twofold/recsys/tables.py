@@ -6,20 +6,28 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+import gymnasium as gym
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from twofold.base.errors import ConfigError
-from twofold.recsys.catalogue import Catalogue
+from twofold.core.protocols import State
+from twofold.recsys.catalogue import Catalogue, ItemSpace
 from twofold.recsys.data import Array
 from twofold.recsys.items import largest
-from twofold.recsys.seen import Seen
+from twofold.recsys.labels import Labels
+from twofold.recsys.seen import Derived, Observation, Seen
+from twofold.store.spaces import SizedBox
+
+FACTORS: Derived[Tensor] = Derived()
+PERSON: Derived[Tensor] = Derived()
+WINDOW_VECTORS: Derived[Tensor] = Derived()
+FAVOURITES: Derived[Tensor] = Derived()
+TOWARDS: Derived[Tensor] = Derived()
 
 _NAMES = ("item_vectors", "user_factors", "item_factors", "belief_factors")
-
-
 _SHARPNESS = 8.0  # of the guide: how much more an item counts that is expected a point higher
 
 
@@ -36,15 +44,19 @@ class Part(NamedTuple):
 class Tables:
     """Fixed tensors: never trained, never copied with a network, saved once with the policy."""
 
-    def __init__(self, tables: list[Tensor], chunk: int) -> None:
-        self.item_vectors, self.user_factors, self.item_factors, self.belief_factors = tables
+    def __init__(self, known: Catalogue, chunk: int) -> None:
+        tables = [torch.from_numpy(array) for array in (known.item_vectors, known.user_factors)]
+        self.item_vectors, self.user_factors = tables
+        self.item_factors = torch.from_numpy(known.item_factors)
+        self.belief_factors = torch.from_numpy(known.belief_factors)
+        self.belief_noise, self.labels = known.belief_noise, known.labels
         self.chunk = chunk  # items looked at together; bounds memory for large catalogues
         self._seen: list[Seen] = []  # of the last two batches, s and s' of one update
         self._parts: tuple[int, list[Part]] = (0, [])
         self._joined: Tensor | None = None
         self._padded: Tensor | None = None
 
-    def seen(self, obs: Any) -> Seen:
+    def seen(self, obs: Observation) -> Seen:
         """What is derived from an observation: made once for all networks that look at the same batch."""
         if isinstance(obs, Seen):
             return obs
@@ -55,22 +67,31 @@ class Tables:
         return self._seen[0]
 
     @classmethod
-    def of(cls, action_space: Any, observation_space: Any, rank: int, chunk: int) -> Tables:
-        """From the catalogue that the action space carries, or blank ones of the right shapes."""
-        known: Catalogue | None = getattr(action_space, "catalogue", None)
-        if known is not None:
-            if known.user_factors.shape[1] != rank:
-                raise ConfigError(
-                    f"networks.rank={rank} must equal env_args.rank={known.user_factors.shape[1]}"
-                )
-            return cls([torch.from_numpy(getattr(known, name)) for name in _NAMES], chunk)
-        spaces = observation_space.spaces
-        users, items = (int(np.max(spaces[name].high)) + 1 for name in ("user", "items"))
-        beliefs = spaces["belief"].shape[0] if "belief" in spaces else 0
-        shapes = ((items, action_space.shape[0]), (users + 1, rank), (items, rank), (items, beliefs))
-        return cls([torch.zeros(shape) for shape in shapes], chunk)
+    def of(cls, action_space: gym.Space[Any], observation_space: gym.Space[Any], chunk: int) -> Tables:
+        """From the catalogue of a world's action space; blank ones of its sizes where a policy file will fill them."""
+        if isinstance(action_space, ItemSpace):
+            return cls(action_space.catalogue, chunk)
+        if not isinstance(action_space, SizedBox) or not isinstance(observation_space, gym.spaces.Dict):
+            raise ConfigError("the networks 'recsys/items' need a world of users (env: recsys/users)")
+        users, items, rank = (action_space.sizes[name] for name in ("users", "items", "rank"))
+        beliefs = observation_space.spaces["belief"].shape if "belief" in observation_space.spaces else None
+        shapes = (
+            (items, action_space.shape[0]),
+            (users + 1, rank),
+            (items, rank),
+            (items, *(beliefs or (0,))),
+        )
+        # Torch's zeros, so that a limit on what a file may ask for sees them.
+        vectors, user, item, belief = (torch.zeros(shape).numpy() for shape in shapes)
+        return cls(Catalogue(vectors, user, item, belief, 1.0), chunk)
 
-    def __deepcopy__(self, memo: Any) -> Tables:
+    @property
+    def catalogue(self) -> Catalogue:
+        """The catalogue again, on the same memory."""
+        factors = self.user_factors.numpy(), self.item_factors.numpy(), self.belief_factors.numpy()
+        return Catalogue(self.item_vectors.numpy(), *factors, self.belief_noise, self.labels)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tables:
         return self
 
     @property
@@ -122,7 +143,7 @@ class Tables:
             users = self.user_factors.numpy()
             return torch.from_numpy(users[seen.user[:, 0]])
 
-        return seen.once("factors", looked_up)  # type: ignore[no-any-return]
+        return seen.once(FACTORS, looked_up)
 
     def level(self, seen: Seen) -> Array:
         """What these users give on average [B, 1]."""
@@ -135,7 +156,7 @@ class Tables:
             factors = self.factors(seen)
             return factors if seen.belief is None else torch.cat([factors, _tensor(seen.belief)], dim=1)
 
-        return seen.once("person", made)  # type: ignore[no-any-return]
+        return seen.once(PERSON, made)
 
     # ---- items ----
 
@@ -148,16 +169,15 @@ class Tables:
 
         def looked_up() -> Tensor:
             last = seen.last(window)
-            vectors = self.item_vectors.numpy()[
-                last.items
-            ]  # -1 reads the last item, which is then blotted out
+            # -1 reads the last item, which is then blotted out.
+            vectors = self.item_vectors.numpy()[last.items]
             vectors *= last.there[:, :, None]
             return torch.from_numpy(vectors)
 
         longer = seen.longest
         if longer > window:
             return self.window_vectors(seen, longer)[:, -window:]
-        return seen.once(("vectors", window), looked_up)  # type: ignore[no-any-return]
+        return seen.once(WINDOW_VECTORS, looked_up, window)
 
     def nearest(self, seen: Seen, point: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Scores and numbers [B, k] of the items nearest to the point, best first; scores carry gradients."""
@@ -174,7 +194,7 @@ class Tables:
     def favourites(self, seen: Seen, k: int) -> Tensor:
         """Numbers [B, k] of the items of highest expectation that may be shown, best first."""
         by = attrgetter("relative")
-        return seen.once(("favourites", k), lambda: self._top(seen, self.person(seen), k, by))  # type: ignore[no-any-return]
+        return seen.once(FAVOURITES, lambda: self._top(seen, self.person(seen), k, by), k)
 
     def _top(self, seen: Seen, point: Tensor, k: int, by: Callable[[Part], Tensor]) -> Tensor:
         k = min(k, self.item_vectors.shape[0])
@@ -196,7 +216,7 @@ class Tables:
 
     def towards_the_best(self, seen: Seen) -> Tensor:
         """Where the items of highest expectation lie: a softly weighted sum of item vectors, of length one [B, d]."""
-        return seen.once("towards", lambda: self._towards_the_best(seen))  # type: ignore[no-any-return]
+        return seen.once(TOWARDS, lambda: self._towards_the_best(seen))
 
     def _towards_the_best(self, seen: Seen) -> Tensor:
         person, blocked = self.person(seen), seen.blocked(self.item_vectors.shape[0])
@@ -210,12 +230,22 @@ class Tables:
             total.addmm_(weights, part.vectors)
         return total.div_(torch.linalg.vector_norm(total, dim=1, keepdim=True).clamp_min_(1e-12))
 
-    def state_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in _NAMES}
+    def state_dict(self) -> State:
+        labels = {"belief_noise": self.belief_noise, **self.labels.state_dict()}
+        return {name: getattr(self, name) for name in _NAMES} | {"labels": labels}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
+        """Take the tables of a policy; those of other data would give every item another's name."""
+        if "labels" not in state:
+            raise ConfigError(
+                "the policy is of an earlier version and does not name its items: train it again"
+            )
+        labels = Labels.from_state(state["labels"])
+        if self.labels.digest and self.labels.digest != labels.digest:
+            raise ConfigError("the policy was trained on other ratings than those of this world")
         for name in _NAMES:
             getattr(self, name).copy_(torch.from_numpy(np.array(state[name])))
+        self.labels, self.belief_noise = labels, float(state["labels"]["belief_noise"])
         self._parts, self._seen = (0, []), []
         self._joined = self._padded = None
 

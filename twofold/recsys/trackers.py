@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -15,6 +16,14 @@ from twofold.recsys.gated import GatedWindow
 from twofold.recsys.networks import ItemNetConfig
 
 
+class Body(Protocol):
+    """Rows of a window [B, W, i] and their mask [B, W, 1] -> [B, outputs]; with a generator, dropout is drawn."""
+
+    outputs: int
+
+    def __call__(self, x: Tensor, mask: Tensor, rng: np.random.Generator | None = None) -> Tensor: ...
+
+
 class Tracker(nn.Module):
     """Sequence inputs [B, W, i] and their mask [B, W] -> state [B, outputs]."""
 
@@ -22,7 +31,7 @@ class Tracker(nn.Module):
         super().__init__()
         self.handle, self.window = cfg.reward_handle, cfg.window_size
         inputs = item_width + (cfg.reward_handle == "cat")
-        self.body = BODIES[cfg.tracker](cfg, inputs, generator)
+        self.body: Body = BODIES[cfg.tracker](cfg, inputs, generator)
         self.outputs = self.body.outputs + (cfg.window_size if cfg.reward_handle == "cat2" else 0)
 
     def forward(
@@ -40,7 +49,7 @@ class Tracker(nn.Module):
             vectors = torch.cat([vectors, ratings.unsqueeze(-1)], dim=-1)
         elif self.handle == "mul":
             vectors = vectors * ratings.unsqueeze(-1)
-        state: Tensor = self.body(vectors, mask, rng)
+        state = self.body(vectors, mask, rng)
         return torch.cat([state, ratings], dim=-1) if self.handle == "cat2" else state
 
 
@@ -66,6 +75,7 @@ class GRU(nn.Module):
         self.recurrent = Affine(self.outputs, 3 * self.outputs, generator=generator)
 
     def forward(self, x: Tensor, mask: Tensor, rng: np.random.Generator | None = None) -> Tensor:
+        # torch's `apply` has no types of its own.
         state: Tensor = GatedWindow.apply(x, mask, self.inputs.matrix, self.recurrent.matrix)  # type: ignore[no-untyped-call]
         return state
 
@@ -119,7 +129,8 @@ class SASRec(nn.Module):
         mixed = (scores.softmax(dim=-1) @ value).transpose(1, 2).flatten(1)
         hidden = x[:, -1] + dropped(mixed, self.dropout, rng)
         after = self.narrow(torch.relu(self.widen(self.norms[1](hidden))))
-        return self.norms[2](hidden + dropped(after, self.dropout, rng))  # type: ignore[no-any-return]
+        out: Tensor = self.norms[2](hidden + dropped(after, self.dropout, rng))
+        return out
 
     def _split(self, x: Tensor) -> Tensor:
         batch, length, width = x.shape
@@ -155,7 +166,7 @@ def dropped(x: Tensor, rate: float, rng: np.random.Generator | None) -> Tensor:
     return x * kept / (1 - rate)
 
 
-BODIES: dict[str, Any] = {
+BODIES: dict[str, Callable[[ItemNetConfig, int, torch.Generator], Body]] = {
     "avg": Average,
     "gru": GRU,
     "caser": Caser,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twofold.recsys.data import Array, Ratings
+
+MOST_CELLS = 200_000_000  # of all drawn tables of a user model together
 
 
 @dataclass(frozen=True)
@@ -107,10 +108,10 @@ def moments(rows: Array, inputs: Array, target: Array, count: int) -> tuple[Arra
     return gram, moment
 
 
-def hashed(*parts: Any) -> NDArray[np.uint64]:
+def hashed(*parts: Array | int) -> NDArray[np.uint64]:
     """Well mixed 64-bit integers: randomness that is a pure function of its arguments."""
     state = np.uint64(0x9E3779B97F4A7C15)
-    mixed: Any = np.uint64(0)
+    mixed: NDArray[np.uint64] = np.zeros((), np.uint64)
     with np.errstate(over="ignore"):
         for part in parts:
             mixed = (mixed ^ np.asarray(part).astype(np.uint64)) + state
@@ -120,12 +121,12 @@ def hashed(*parts: Any) -> NDArray[np.uint64]:
     return np.asarray(mixed, np.uint64)
 
 
-def hashed_uniform(*parts: Any) -> Array:
+def hashed_uniform(*parts: Array | int) -> Array:
     """Numbers in (0, 1) from arrays of integers."""
     return (hashed(*parts) >> np.uint64(11)).astype(np.float64) * 2.0**-53 + 2.0**-54
 
 
-def hashed_normal(*parts: Any) -> Array:
+def hashed_normal(*parts: Array | int) -> Array:
     """Standard normal numbers from arrays of integers (Box-Muller)."""
     radius = np.sqrt(-2.0 * np.log(hashed_uniform(*parts, 1)))
     return (radius * np.cos(2.0 * np.pi * hashed_uniform(*parts, 2))).astype(np.float32)

@@ -7,52 +7,62 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from safetensors.numpy import load as decode
-from safetensors.numpy import save as encode
 
-from twofold.base.errors import CheckpointError, ConfigError
+from twofold.base.errors import CheckpointError
+from twofold.base.setting import setting, settings
 from twofold.recsys.data import Array, Dataset
 from twofold.recsys.factorised import FactorisedConfig, fit_factorised, tables
 from twofold.recsys.gaussian import GaussianConfig, fit_gaussian
+from twofold.recsys.ranking import Report, model_report
 from twofold.recsys.truth import Factors, Matrix
 from twofold.store import files
+from twofold.store.policy_file import FORMAT, seal, unseal
 
-FORMAT = 1
+FILE = "user_model.safetensors"
 DENSE_CELLS = 20_000_000  # tables of more cells are kept as factors
+Fitted = Literal["gaussian", "factorised", "deepfm"]
 
 
-@dataclass(frozen=True)
+@settings
 class DeepFMConfig:
     """Settings of the ensemble of factorisation-machine networks."""
 
-    n_models: int = 5
-    feature_dim: int = field(default=8, metadata={"aliases": ("entity_dim",)})  # width of every embedding
-    dnn: tuple[int, ...] = (128, 128)  # hidden layers of the mean; empty: a plain factorisation machine
-    dnn_var: tuple[int, ...] = ()  # hidden layers of the variance
-    loss: Literal["point", "pointneg", "pair", "pp"] = "point"  # pp: point and pair together
-    neg_k: int = field(default=5, metadata={"aliases": ("neg_K",)})  # unrated items drawn for each rating
-    bpr_weight: float = 0.5  # share of the pair loss in `pp`
-    epoch: int = 5
-    batch: int = 256
-    lr: float = 0.001
-    l2_reg: float = 1e-5
+    n_models: int = setting("networks, each on its own resample of the log", default=5, gt=0)
+    feature_dim: int = setting("width of every embedding", default=8, gt=0, aliases=("entity_dim",))
+    dnn: tuple[int, ...] = setting(
+        "hidden layers of the mean; empty: a plain factorisation machine", default=(128, 128)
+    )
+    dnn_var: tuple[int, ...] = setting("hidden layers of the variance", default=())
+    loss: Literal["point", "pointneg", "pair", "pp"] = setting(
+        "what is fitted: ratings, with zeros for unrated items, rated above unrated, ratings and pairs",
+        default="point",
+    )
+    neg_k: int = setting("unrated items drawn for each rating", default=5, ge=1, aliases=("neg_K",))
+    bpr_weight: float = setting("share of the pair loss in `pp`", default=0.5, ge=0, le=1)
+    epoch: int = setting("times that the log is gone through", default=5, gt=0)
+    batch: int = setting("ratings of one gradient step", default=256, gt=0)
+    lr: float = setting("learning rate", default=0.001, gt=0)
+    l2_reg: float = setting("weight decay", default=1e-5, ge=0)
 
-    def __post_init__(self) -> None:
-        for name in ("n_models", "feature_dim", "epoch", "batch", "lr"):
-            if getattr(self, name) <= 0:
-                raise ConfigError(f"env_args.model.deepfm.{name} must be above 0, got {getattr(self, name)}")
 
-
-@dataclass(frozen=True)
+@settings
 class UserModelConfig:
     """How users are learned from the log."""
 
-    # auto: the Gaussian process for short logs, else the factorisation, else (tables too large) deepfm
-    kind: Literal["auto", "gaussian", "factorised", "deepfm"] = "auto"
-    fit_seed: int = 0
-    gaussian: GaussianConfig = field(default_factory=GaussianConfig)
-    factorised: FactorisedConfig = field(default_factory=FactorisedConfig)
-    deepfm: DeepFMConfig = field(default_factory=DeepFMConfig)
+    kind: Literal["auto", "gaussian", "factorised", "deepfm"] = setting(
+        "auto: the Gaussian process for short logs, else the factorisation, else (tables too large) deepfm",
+        default="auto",
+    )
+    fit_seed: int = setting("of what is drawn while fitting", default=0, ge=0)
+    gaussian: GaussianConfig = setting("the exact Gaussian process", default=GaussianConfig())
+    factorised: FactorisedConfig = setting("the Bayesian factorisation", default=FactorisedConfig())
+    deepfm: DeepFMConfig = setting("the ensemble of networks", default=DeepFMConfig())
+
+    def of(self, kind: Fitted) -> GaussianConfig | FactorisedConfig | DeepFMConfig:
+        """The settings of one kind of model."""
+        if kind == "gaussian":
+            return self.gaussian
+        return self.factorised if kind == "factorised" else self.deepfm
 
 
 @dataclass(frozen=True)
@@ -64,13 +74,11 @@ class UserModel:
     worlds: tuple[Matrix | Factors, ...]  # draws from what the ratings may be
     spread: Matrix | None  # standard deviation of the expectation (None where only factors are kept)
     noise: float  # standard deviation of one logged rating around it
-    report: dict[str, Any] = field(default_factory=dict)  # errors and ranking metrics
+    report: Report = field(default_factory=dict)  # errors and ranking metrics
 
 
 def fit(data: Dataset, cfg: UserModelConfig) -> UserModel:
     """Learn the users of a data set from its training log alone."""
-    from twofold.recsys.ranking import model_report
-
     kind = kind_for(data, cfg)
     rng = np.random.default_rng(cfg.fit_seed)
     if kind == "gaussian":
@@ -81,11 +89,11 @@ def fit(data: Dataset, cfg: UserModelConfig) -> UserModel:
         from twofold.recsys.deepfm import fit_deepfm
 
         model = fit_deepfm(data, cfg.deepfm, rng)
-    model.report.update(model_report(model, data))
+    model.report.update(model_report(model.mean, data))
     return model
 
 
-def kind_for(data: Dataset, cfg: UserModelConfig) -> str:
+def kind_for(data: Dataset, cfg: UserModelConfig) -> Fitted:
     """The kind of model that `auto` means for this log."""
     if cfg.kind != "auto":
         return cfg.kind
@@ -111,40 +119,28 @@ def _factorised(data: Dataset, cfg: FactorisedConfig, rng: np.random.Generator) 
 
 
 def save(model: UserModel, folder: Path) -> None:
-    """Put the model into a run directory, pickle-free and whole."""
+    """Put the model into a run directory, as a sealed file."""
     arrays: dict[str, Array] = {}
     shapes = {"mean": _pack(model.mean, "mean", arrays)}
     for index, world in enumerate(model.worlds):
         shapes[f"world{index}"] = _pack(world, f"world{index}", arrays)
     if model.spread is not None:
         _pack(model.spread, "spread", arrays)
-    content = encode(arrays)
-    about = {
-        "format": FORMAT,
-        "kind": model.kind,
-        "noise": model.noise,
-        "report": model.report,
-        "tables": shapes,
-        "blake2b": files.checksum(content),
-    }
+    about = {"format": FORMAT, "user_model": model.kind, "noise": model.noise, "report": model.report}
     folder.mkdir(parents=True, exist_ok=True)
-    files.replace_bytes(folder / "user_model.safetensors", content)
-    files.replace_bytes(folder / "user_model.json", files.to_json(about))
+    files.replace_bytes(folder / FILE, seal(arrays, about | {"tables": shapes}))
 
 
 def load(folder: Path) -> UserModel:
     """The model of a run directory, verified."""
-    about = files.read_json(folder / "user_model.json")
-    content = files.read_regular(folder / "user_model.safetensors")
-    if about.get("format") != FORMAT or files.checksum(content) != about.get("blake2b"):
-        raise CheckpointError(
-            f"{folder} holds a user model that is damaged or of another format: fit it again"
-        )
-    arrays, tables = decode(content), about["tables"]
+    arrays, about = unseal(folder / FILE)
+    if "user_model" not in about:
+        raise CheckpointError(f"{folder / FILE} does not hold a user model: fit it again with `twofold fit`")
+    tables = about["tables"]
     worlds = tuple(_unpack(tables[f"world{i}"], f"world{i}", arrays) for i in range(len(tables) - 1))
     spread = Matrix(arrays["spread"]) if "spread" in arrays else None
     mean = _unpack(tables["mean"], "mean", arrays)
-    return UserModel(about["kind"], mean, worlds, spread, float(about["noise"]), about["report"])
+    return UserModel(about["user_model"], mean, worlds, spread, float(about["noise"]), about["report"])
 
 
 def _pack(table: Matrix | Factors, name: str, arrays: dict[str, Array]) -> dict[str, Any]:

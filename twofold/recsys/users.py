@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
@@ -11,6 +12,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from twofold.base.errors import WorldError
+from twofold.core.protocols import State
 from twofold.recsys.belief import Belief
 from twofold.recsys.catalogue import Catalogue, ItemSpace
 from twofold.recsys.data import Array
@@ -27,7 +29,7 @@ class Rules:
     max_turn: int  # length of the history in the observation
     limit: int  # an episode is cut after so many turns
     window: int  # items that the quit rule looks back on
-    quit_window: Any  # "intended" or "compat"
+    quit_window: Literal["intended", "compat"]
     block: int  # the last so many items cannot be shown again; max_turn: no repeats at all
     low: float
     high: float
@@ -46,7 +48,10 @@ class Feelings:
     quit_worlds: int  # 1: the same quit rule in all tables
 
 
-class Users(VectorEnv[Any, Any, Any]):
+Obs = dict[str, Array]
+
+
+class Users(VectorEnv[Obs, Array, Array]):
     """N rows of one user each; actions are points of the item space [N, d] or item numbers int [N]."""
 
     metadata = {"autoreset_mode": AutoresetMode.DISABLED, "render_modes": []}
@@ -94,7 +99,9 @@ class Users(VectorEnv[Any, Any, Any]):
 
     # ---- Gymnasium ----
 
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Obs, dict[str, Any]]:
         """Start an episode in the masked rows; user and world are functions of the row's seed."""
         mask = np.ones(self.num_envs, bool) if not options else np.asarray(options["reset_mask"])
         rows = np.flatnonzero(mask)
@@ -109,16 +116,16 @@ class Users(VectorEnv[Any, Any, Any]):
         self.belief.reset(rows)
         return self._obs(), {}
 
-    def _seeds(self, seed: Any, rows: Array) -> Array:
+    def _seeds(self, seed: int | Sequence[int | None] | None, rows: Array) -> Array:
         if isinstance(seed, (int, np.integer)):
             seed = [int(seed) + row for row in range(self.num_envs)]
-        given = [None] * self.num_envs if seed is None else list(seed)
+        given: list[int | None] = [None] * self.num_envs if seed is None else list(seed)
         drawn = self._fresh.integers(2**31, size=len(rows))
         return np.array(
             [d if given[r] is None else given[r] for r, d in zip(rows, drawn, strict=True)], np.int64
         )
 
-    def step(self, actions: Array) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+    def step(self, actions: Array) -> tuple[Obs, Array, Array, Array, dict[str, Any]]:
         """Show one item to every user."""
         items = self._items(np.asarray(actions))
         rules, turn = self.rules, self.turn
@@ -205,11 +212,14 @@ class Users(VectorEnv[Any, Any, Any]):
 
     # ---- exact resume ----
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> State:
         names = ("user", "world", "seed", "turn", "history", "ratings", "shown")
-        return {name: getattr(self, name).copy() for name in names} | {"belief": self.belief.state_dict()}
+        rest = {"belief": self.belief.state_dict(), "data": self.catalogue.labels.digest}
+        return {name: getattr(self, name).copy() for name in names} | rest
 
-    def restore(self, snapshot: dict[str, Any]) -> None:
+    def restore(self, snapshot: State) -> None:
+        if snapshot["data"] != self.catalogue.labels.digest:
+            raise WorldError("the ratings have changed since the run was stopped: it cannot be resumed")
         for name in ("user", "world", "seed", "turn", "history", "ratings", "shown"):
             setattr(self, name, np.array(snapshot[name]))
         self.belief.load_state_dict(snapshot["belief"])

@@ -17,6 +17,14 @@ _DTYPES = {"bool", "float32", "float64"} | {
 }
 
 
+class SizedBox(gym.spaces.Box):
+    """A box that also says how large its world is, in named whole numbers; a policy file keeps them."""
+
+    def __init__(self, low: Array, high: Array, sizes: dict[str, int]) -> None:
+        super().__init__(low, high, low.shape, np.float32)
+        self.sizes = sizes
+
+
 def _edge(values: Any) -> Any:
     """Bounds as one number where they are all equal, infinities as text: short, and valid JSON."""
     flat = [float(v) if np.isfinite(v) else str(float(v)) for v in np.asarray(values).ravel()]
@@ -26,13 +34,14 @@ def _edge(values: Any) -> Any:
 def to_json(space: gym.Space[Any]) -> dict[str, Any]:
     if isinstance(space, gym.spaces.Box):
         low, high = _edge(space.low), _edge(space.high)
-        return {
+        found = {
             "kind": "box",
             "shape": list(space.shape),
             "dtype": str(space.dtype),
             "low": low,
             "high": high,
         }
+        return found | {"sizes": space.sizes} if isinstance(space, SizedBox) else found
     if isinstance(space, gym.spaces.Discrete):
         return {"kind": "discrete", "n": int(space.n)}
     if isinstance(space, gym.spaces.MultiDiscrete):
@@ -63,6 +72,8 @@ def _box(spec: dict[str, Any]) -> gym.spaces.Box:
         else np.array(spec[side], float).astype(dtype).reshape(shape)
         for side in ("low", "high")
     )
+    if "sizes" in spec:
+        return SizedBox(low, high, {str(name): int(size) for name, size in spec["sizes"].items()})
     return gym.spaces.Box(low, high, dtype=dtype.type)
 
 
@@ -96,7 +107,8 @@ def _shapes(space: gym.Space[Any]) -> dict[str, str]:
     if isinstance(space, gym.spaces.Dict):
         return {name: _shapes(sub)[""] for name, sub in space.spaces.items()}
     numbered = isinstance(space, (gym.spaces.Discrete, gym.spaces.MultiDiscrete))
-    return {"": str(space) if numbered else f"of shape {space.shape}"}
+    sizes = {name: str(size) for name, size in space.sizes.items()} if isinstance(space, SizedBox) else {}
+    return {"": str(space) if numbered else f"of shape {space.shape}"} | sizes
 
 
 def batch_of_one(space: gym.Space[Any], obs: Obs) -> Obs:

@@ -1,0 +1,149 @@
+"""From settings to data, user model and catalogue: what the worlds of a run share."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import logging
+import os
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from twofold.base.errors import UserError
+from twofold.recsys import catalogue as catalogues
+from twofold.recsys import user_model as user_models
+from twofold.recsys.catalogue import Catalogue
+from twofold.recsys.config import Kind, UsersConfig
+from twofold.recsys.data import Dataset, Ratings
+from twofold.recsys.labels import Labels
+from twofold.recsys.loaders import load
+from twofold.recsys.synthetic import SyntheticConfig, synthetic
+from twofold.recsys.truth import complete
+from twofold.recsys.user_model import UserModel, UserModelConfig
+
+log = logging.getLogger("twofold")
+Stamp = tuple[tuple[str, int, int], ...]  # name, size and time of change of files
+
+
+class Prepared(NamedTuple):
+    """What the worlds of a run are made of."""
+
+    data: Dataset
+    model: UserModel
+    catalogue: Catalogue
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where ratings come from, and what the files there looked like."""
+
+    kind: Kind
+    path: Path
+    made_up: SyntheticConfig
+    holdout: float
+    stamp: Stamp
+
+    @classmethod
+    def of(cls, cfg: UsersConfig) -> Source:
+        path = Path(cfg.path) if cfg.path else data_root() / cfg.data
+        return cls(cfg.data, path, cfg.synthetic, cfg.holdout, stamp_of(path))
+
+
+def stamp_of(path: Path) -> Stamp:
+    """Changes when a file there does; empty where there is none."""
+    found = sorted(path.rglob("*")) if path.is_dir() else [path] if path.exists() else []
+    looks = [(str(file), file.stat()) for file in found if file.is_file()]
+    return tuple((name, look.st_size, look.st_mtime_ns) for name, look in looks)
+
+
+def data_root() -> Path:
+    """Where data sets are looked for when no path is given."""
+    return Path(os.environ.get("TWOFOLD_DATA", "data"))
+
+
+def prepare(cfg: UsersConfig) -> Prepared:
+    """The data, its user model (fitted now and kept, where it is missing), and what the policy may know."""
+    source = Source.of(cfg)
+    data = dataset(source)
+    folder = Path(cfg.user_model) if cfg.user_model else model_folder(data, cfg.model)
+    if cfg.user_model is None and not (folder / user_models.FILE).exists():
+        fit_into(folder, data, cfg.model)
+    sizes = (cfg.taste_dims, cfg.random_dims, cfg.rank, cfg.belief)
+    return _prepared(source, folder.resolve(), stamp_of(folder / user_models.FILE), sizes)
+
+
+# Worlds of one run share what they are made of: it takes seconds to read and hundreds of megabytes to hold.
+@lru_cache(maxsize=2)
+def _prepared(source: Source, folder: Path, stamp: Stamp, sizes: tuple[int, int, int, int]) -> Prepared:
+    data = dataset(source)
+    if not stamp:
+        raise UserError(f"{folder} holds no user model: make it with `twofold fit --run {folder}`")
+    model = _read_model(folder, stamp)
+    taste, random, rank, belief = sizes
+    known = catalogues.build(model, Labels.of(data), taste=taste, random=random, rank=rank, belief=belief)
+    return Prepared(data, model, known)
+
+
+@lru_cache(maxsize=2)
+def _read_model(folder: Path, stamp: Stamp) -> UserModel:
+    return user_models.load(folder)
+
+
+@lru_cache(maxsize=4)
+def dataset(source: Source) -> Dataset:
+    """The data set; where it has no true users, its log is split and completed to make some."""
+    if source.kind == "synthetic":
+        return synthetic(source.made_up)
+    data = load(source.kind, source.path)
+    if data.report is not None and data.report.total:
+        log.warning("%s", data.report.text())
+    return data if data.truth is not None else _with_completed_truth(data, source.holdout)
+
+
+def _with_completed_truth(data: Dataset, holdout: float) -> Dataset:
+    """True users completed from all ratings; the user model sees only a part of them."""
+    if data.test is not None:
+        return replace(data, truth=complete(joined(data.train, data.test), data.low, data.high))
+    truth = complete(data.train, data.low, data.high)
+    train, test = data.train.split(holdout, np.random.default_rng(0))
+    return replace(data, train=train, test=test, truth=truth)
+
+
+def joined(one: Ratings, other: Ratings) -> Ratings:
+    """Two logs of the same users and items as one, without times."""
+    pairs = ((one.users, other.users), (one.items, other.items), (one.values, other.values))
+    users, items, values = (np.concatenate(pair) for pair in pairs)
+    return Ratings(users, items, values, None, one.user_names, one.item_names)
+
+
+def fit_into(folder: Path, data: Dataset, cfg: UserModelConfig) -> UserModel:
+    """Fit a user model and keep it in `folder`; it says so, because it takes time and room on the disk."""
+    log.info(
+        "fitting the user model (%s) to %d ratings of '%s', kept in %s",
+        user_models.kind_for(data, cfg),
+        len(data.train),
+        data.name,
+        folder,
+    )
+    model = user_models.fit(data, cfg)
+    user_models.save(model, folder)
+    return model
+
+
+def model_folder(data: Dataset, cfg: UserModelConfig) -> Path:
+    """Where a model of these ratings and settings is kept."""
+    return Path(os.environ.get("TWOFOLD_RUNS", "runs")) / "user_models" / f"{data.name}-{_digest(data, cfg)}"
+
+
+def _digest(data: Dataset, cfg: UserModelConfig) -> str:
+    kind = user_models.kind_for(data, cfg)
+    text = json.dumps([kind, cfg.fit_seed, dataclasses.asdict(cfg.of(kind))], sort_keys=True)
+    content = b"".join(
+        np.ascontiguousarray(a).tobytes() for a in (data.train.users, data.train.items, data.train.values)
+    )
+    return hashlib.blake2b(text.encode() + content, digest_size=6).hexdigest()
