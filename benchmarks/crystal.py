@@ -58,7 +58,7 @@ def rattled(atoms: Atoms, by: float, seed: int) -> Atoms:
 
 
 def emt_systems() -> dict[str, Atoms]:
-    """The eleven crystals of the published baseline table."""
+    """Eleven crystals of copper, aluminium, nickel and their ordered alloys, 2 to 32 atoms."""
     found: dict[str, Atoms] = {}
     for element in ("Cu", "Al", "Ni"):
         found[f"{element}4"] = settled(bulk(element, cubic=True))
@@ -80,7 +80,7 @@ def emt_starts(first: int, seeds: int) -> Iterator[Start]:
 
 
 def table_starts(first: int, seeds: int) -> Iterator[Start]:
-    """The published table's own starts, on which the constants of the prior were tuned: a check, not a result."""
+    """The starts of seeds 0 to 4, on which the constants of the prior were tuned: a check, not a result."""
     return emt_starts(0, 5)
 
 
@@ -111,7 +111,7 @@ def size_starts(first: int, seeds: int) -> Iterator[Start]:
 
 
 def alfe_starts(first: int, seeds: int) -> Iterator[Start]:
-    """The reference's structures, relaxed, then each coordinate displaced by up to 0.5 A (back-off at 1.5 A)."""
+    """The structures of Trukhan et al., relaxed, then each coordinate displaced by up to 0.5 A (back-off at 1.5 A)."""
     folder = Path(os.environ["TWOFOLD_DATA"]) / "alfe"
     make = calculator_factory(f"eam:{folder / 'AlFe.fs'}")
     distortion = Distortion(trans_coef=0.5, r0=1.5)

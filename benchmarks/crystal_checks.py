@@ -104,9 +104,9 @@ def exact(first: int, _: int) -> None:
 
 def overhead(times: int, repeats: int = 5) -> dict[str, float]:
     """CPU time of observe, features, policy and propose without the force call: median over the steps of some paths."""
-    from twofold.crystal.policy import shipped
+    from twofold.crystal.policy import default_policy
 
-    policy, spent = shipped(), []
+    policy, spent = default_policy(), []
     for seed in range(repeats):
         atoms = bulk("Cu", cubic=True).repeat(times)
         atoms.rattle(0.1, seed=seed)

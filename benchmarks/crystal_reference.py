@@ -1,7 +1,9 @@
-"""Learning curves of the published agent: benchmarks/results/crystal_reference.{json,png} from finished runs.
+"""Learning curves of the agent of Trukhan et al. (arXiv 2502.08405), from finished runs.
 
-TWOFOLD_DATA=... twofold train --config=td3_crystal_reference --env-config=crystal_alfe --seed=1 --run=runs/published
-python benchmarks/crystal_reference.py "published learning rates=runs/published" ...
+Writes benchmarks/results/crystal_reference.{json,png}:
+
+TWOFOLD_DATA=... twofold train --config=td3_crystal_reference --env-config=crystal_alfe --seed=1 --run=runs/theirs
+python benchmarks/crystal_reference.py "their learning rates=runs/theirs" ...
 """
 
 from __future__ import annotations
@@ -11,13 +13,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import matplotlib
+from matplotlib.figure import Figure
 
-from twofold.crystal.shipping import told
+from twofold.crystal.export import as_typed
 from twofold.store.run import Run
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -38,7 +37,7 @@ def read(folder: Path) -> dict[str, Any]:
         for entry in run.evaluations.read()
     ]
     return {
-        "command": told(made["command"]),
+        "command": as_typed(made["command"]),
         "seed": run.resolved.config.seed,
         "versions": made["packages"],
         "commit": made["commit"],
@@ -54,7 +53,8 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def plot(runs: dict[str, Any], path: Path) -> None:
-    figure, (share, steps) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
+    figure = Figure(figsize=(11, 4.6), layout="constrained")
+    share, steps = figure.subplots(1, 2)
     for name, run in runs.items():
         at = [entry["step"] for entry in run["validation"]]
         share.plot(at, [100 * entry["relaxed"] for entry in run["validation"]], marker="o", label=name)

@@ -15,26 +15,26 @@ RESULTS = Path(__file__).parent / "results"
 PARTS = ("emt", "table", "heldout", "size", "alfe", "chgnet")
 HEAD = """# Crystals: force calls to a largest force of 0.01 eV/A
 
-Made by `benchmarks/crystal.py`; calls are exact evaluations of energy and forces. `td3` is the shipped policy, `prior`
+Made by `benchmarks/crystal.py`; calls are exact evaluations of energy and forces. `td3` is the packaged policy, `prior`
 the same step untrained, `bfgs15` ASE's BFGS with alpha 15. Means over starts, the same starts for all methods, with
 seeds on which nothing was tuned or trained. 2 calls are the least possible (the start's forces and the proof at the
 end), which alone keeps NiAl2_B2 0.05 above half of BFGS. GPMin runs only in cells of up to 12
 atoms: where its mean is over some rows only, it cannot be held against the others'.
 """
 ABOUT = {
-    "table": "The starts of the published table (seeds 0 to 4): the prior's constants were tuned on them, so this is a"
+    "table": "The starts of the seeds 0 to 4: the prior's constants were tuned on them, so this is a"
     " check and not a result.",
-    "alfe": "Cells are relaxed, then every coordinate is displaced by up to 0.5 A, as published. Trained on: every"
-    " second cell of Al-Fe_N=4, and AlFe7; never on the other sets.",
+    "alfe": "Cells are relaxed, then every coordinate is displaced by up to 0.5 A, as in Trukhan et al."
+    " (arXiv 2502.08405). Trained on: every second cell of Al-Fe_N=4, and AlFe7; never on the other sets.",
     "heldout": "Elements and alloys that were never trained on, in cells larger than any in training.",
     "chgnet": "Zero-shot: no part of it saw this potential or a nonmetal; crystals with nonmetals get the prior.",
 }
-AGENT = """## The published agent on the same TD3
+AGENT = """## The agent of Trukhan et al. (arXiv 2502.08405) on the same TD3
 
 AlFe (hexagonal and cubic), 0.5 A uniform displacement, relaxed at 0.1 eV/A, at most 100 steps. Curves:
 `crystal_reference.png`, `crystal_reference.json`; made by `benchmarks/crystal_reference.py`. The preset has the
-published arguments but for the learning rates (3e-4; published 1e-5, meant for up to ten million steps). The runs
-with the published rates and with CGCNN (`td3_crystal_cgcnn`, whose own task displaces atoms by a tenth of this) show
+authors' arguments but for the learning rates (3e-4; theirs are 1e-5, meant for up to ten million steps). The runs
+with their rates and with CGCNN (`td3_crystal_cgcnn`, whose own task displaces atoms by a tenth of this) show
 where these stand after so many steps, not what they reach in the end; the bar is the preset's. An
 untrained equivariant network can by chance move atoms along their forces, as seed 3's does in 32 steps.
 """
@@ -122,7 +122,7 @@ def _table_bars(data: dict[str, Any]) -> list[Bar]:
             ("<=", 0.5),
             _worst(above, "bfgs"),
         ),
-        ("EMT, the published table's own starts, worst row: td3 / bfgs", ("<=", 0.5), _worst(table, "bfgs")),
+        ("EMT, the starts of the seeds 0 to 4, worst row: td3 / bfgs", ("<=", 0.5), _worst(table, "bfgs")),
         ("EMT, worst row: td3 / bfgslinesearch", below, _worst(emt, "bfgslinesearch")),
         ("Cu108 / Cu32", ("<=", 1.2), large / small),
         ("held out, worst row: td3 / bfgslinesearch", below, _worst(heldout, "bfgslinesearch")),

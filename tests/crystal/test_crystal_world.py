@@ -3,11 +3,11 @@ import pytest
 
 from twofold.base.errors import ConfigError
 from twofold.crystal.displacements import GraphConfig, GraphEnv, element_features, graph
-from twofold.crystal.library import make_sets
 from twofold.crystal.rewards import reward
 from twofold.crystal.structures import builtin
 from twofold.crystal.world import RelaxConfig, SpringEnv
 from twofold.rows.check import check_world
+from twofold.settings.config import load
 from twofold.settings.registry import worlds
 
 COPPER = {"cu": {"structures": ["Cu"], "rattle": [0.1, 0.1]}}
@@ -63,17 +63,38 @@ def test_a_step_limit_is_a_truncation():
 
 
 def test_evaluation_may_have_sets_of_its_own():
-    cfg = RelaxConfig(sets=COPPER, eval_sets={"al.structures": ["Al"], "al.rattle": [0.1, 0.1]})
+    cfg = RelaxConfig(sets=COPPER, eval_sets={"al": {"structures": ["Al"], "rattle": [0.1, 0.1]}})
     env = SpringEnv(cfg, "eval")
     env.reset(seed=0)
     assert set(env.now.atoms.symbols) == {"Al"}
 
 
-def test_wrong_sets_are_refused():
-    with pytest.raises(ConfigError, match=r"sets\.cu\.rattel"):
-        make_sets({"cu": {"rattel": 1}})
-    with pytest.raises(ConfigError, match="weight"):
-        make_sets({"cu": {"weight": 0}})
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"rattel": 1}, "sets.cu.rattel"),
+        ({"weight": 0}, "sets.cu.weight must be above 0, got 0"),
+        ({"weight": "heavy"}, "sets.cu.weight must be a finite number, got 'heavy'"),
+        ({"rattle": 0.05}, "a range [least, most], got [0.05]"),
+        ({"rattle": [0.1, -0.1]}, "sets.cu.rattle"),
+        ({"pick": [-1]}, "sets.cu.pick.0 must be at least 0"),
+        ({"structures": []}, "needs at least one"),
+        ({"rattle": [0.2, 0.1]}, "least, most"),
+    ],
+)
+@pytest.mark.parametrize("world", ["crystal/spring", "crystal/displacements"])
+def test_wrong_sets_are_one_line_that_names_them(world, wrong, words):
+    with pytest.raises(ConfigError) as problem:
+        load(None, None, env=world, env_args={"sets": {"cu": wrong}})
+    assert words in str(problem.value) and "\n" not in str(problem.value)
+
+
+def test_a_world_without_sets_relaxes_copper_and_one_with_none_is_refused():
+    env = SpringEnv(RelaxConfig(), "train")
+    env.reset(seed=0)
+    assert set(env.now.atoms.symbols) == {"Cu"}
+    with pytest.raises(ConfigError, match="at least one"):
+        SpringEnv(RelaxConfig(sets={}), "train")
 
 
 def test_a_displacement_moves_atoms_by_so_much_and_nothing_else():
@@ -125,11 +146,11 @@ def test_evaluation_offers_no_demonstration():
     assert env.reset(seed=1)[0]["offered"][0] == 0
 
 
-def test_stagnation_is_told_after_n_gr_steps():
+def test_stagnation_is_seen_after_n_gr_steps():
     env = GraphEnv(GraphConfig(sets=COPPER, max_atoms=4, n_gr=3, f_max=0.01), "train")
     env.reset(seed=0)
     stuck = [env.step(np.zeros(12))[0]["stuck"][0] for _ in range(13)]
-    assert stuck.index(1.0) == 11, "ten still moves fill the window, the third still step in a row is told"
+    assert stuck.index(1.0) == 11, "ten still moves fill the window, the third still step in a row counts"
 
 
 def test_the_graph_holds_the_nearest_neighbours():

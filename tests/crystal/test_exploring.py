@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from twofold.crystal.reference import CrystalTD3Config, disturbed
 
-from twofold.base.errors import ConfigError
+from twofold.core.seeding import Generators
+from twofold.crystal.exploring import disturbed
 from twofold.settings.config import layers_for, resolve
 from twofold.settings.registry import worlds
 from twofold.store.policy_file import make_learner
@@ -37,13 +37,13 @@ def learner_and_observation(mode):
         "env_args.sets": {"cu": {"structures": ["Cu"], "rattle": [0.1, 0.1]}},
         "env_args.max_atoms": 4,
         "env_args.nfake": 0,
-        "learner.expl_mode": mode,
+        "networks.expl_mode": mode,
         "networks.width": 8,
     }
     config = resolve(layers_for("td3_crystal_reference", None, typed)).config
     world = worlds.get("crystal/displacements").make(config.env_args, rows=2, purpose="train")
     obs = world.reset(seed=[1, 2], options={"reset_mask": np.ones(2, bool)})[0]
-    return make_learner(config, world.single_observation_space, world.single_action_space), obs
+    return make_learner(config, world.single_observation_space, world.single_action_space, Generators(0)), obs
 
 
 @pytest.mark.parametrize("mode", ["state", "action"])
@@ -65,11 +65,3 @@ def test_exploring_by_the_state_leaves_the_observation_and_stays_near_the_policy
     action = learner.policy(explore=True, rows=2, rng=np.random.default_rng(0)).act(obs)
     np.testing.assert_array_equal(obs["force"], before)
     assert np.abs(action - greedy).max() < 0.3
-
-
-def test_polyak_and_noise_are_the_references_names():
-    cfg = CrystalTD3Config(polyak=0.99, noise=(0.3, 0.1)).resolved()
-    assert cfg.tau == pytest.approx(0.01)
-    assert (cfg.expl_noise, cfg.expl_noise_floor) == (0.3, 0.1)
-    with pytest.raises(ConfigError, match="noise"):
-        CrystalTD3Config(noise=(0.1,))

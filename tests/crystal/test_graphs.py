@@ -2,14 +2,13 @@ import numpy as np
 import pytest
 import torch
 from scipy.spatial.transform import Rotation
-from twofold.crystal.reference import CrystalTD3, CrystalTD3Config
 
 from twofold.base import tree
-from twofold.base.errors import ConfigError
 from twofold.core.experience import Transition
 from twofold.core.seeding import Generators
 from twofold.crystal.displacements import GraphConfig, GraphEnv
 from twofold.crystal.graphs import GraphNetConfig, GraphNetworks, paired
+from twofold.learners.td3 import TD3, TD3Config
 
 CFG = GraphConfig(
     sets={"al": {"structures": ["NiAl:B2"], "rattle": [0.1, 0.1]}}, max_atoms=3, num_neighbors=8, nfake=2
@@ -26,10 +25,10 @@ def seen(env, rows=4):
     return tree.stack([env.reset(seed=i)[0] for i in range(rows)])
 
 
-def nets(env, kind, seed=0):
+def nets(env, kind, seed=0, **settings):
     generator = torch.Generator().manual_seed(seed)
     return GraphNetworks(
-        GraphNetConfig(kind=kind, width=8), env.observation_space, env.action_space, generator
+        GraphNetConfig(kind=kind, width=8, **settings), env.observation_space, env.action_space, generator
     )
 
 
@@ -90,20 +89,11 @@ def test_the_equivariant_actor_turns_and_its_critic_does_not(env):
     assert action.abs().max() > 1e-4
 
 
-def learner(env, **settings):
-    cfg = CrystalTD3Config(**settings)
-    return CrystalTD3(
-        cfg, networks=nets(env, "equivariant"), observation_space=env.observation_space,
-        action_space=env.action_space, rngs=Generators(0),
+def learner(env, noise_level=1.0, **settings):
+    return TD3(
+        TD3Config(**settings), networks=nets(env, "equivariant", noise_level=noise_level),
+        observation_space=env.observation_space, action_space=env.action_space, rngs=Generators(0),
     )  # fmt: skip
-
-
-def test_the_references_names_become_td3s():
-    cfg = CrystalTD3Config(polyak=0.99, noise=(0.3, 0.1)).resolved()
-    assert cfg.tau == pytest.approx(0.01)
-    assert (cfg.expl_noise, cfg.expl_noise_floor, cfg.expl_noise_schedule) == (0.3, 0.1, "linear")
-    with pytest.raises(ConfigError, match="polyak"):
-        CrystalTD3Config(polyak=1.0)
 
 
 def test_updates_lower_the_critics_error_on_a_fixed_batch(env):

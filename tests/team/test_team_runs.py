@@ -6,8 +6,8 @@ import pytest
 from twofold import api
 from twofold.assemble import assemble, run_to_end
 from twofold.base.errors import ConfigError, UserError
-from twofold.base.signals import Stopped
 from twofold.base.progress import Quiet
+from twofold.base.signals import Stopped
 from twofold.core.seeding import Generators
 from twofold.rows.world import make_world
 from twofold.settings.config import layers_for, load, resolve

@@ -13,6 +13,8 @@ from scipy import sparse
 
 from twofold.core.experience import Array
 
+Matrix = Any  # a numpy array or a scipy sparse array: scipy has no type for both, nor types at all
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -70,10 +72,12 @@ class Bonds:
         """Bond vectors [E, 3] after a displacement [rows, 3] of the coordinates (first order in the cell)."""
         atoms = displacement[: len(self.frame.atoms)]
         change = atoms[self.j] - atoms[self.i]
+        after: Array = self.vector + change
         if self.frame.cell_factor == 0:
-            return self.vector + change
+            return after
         strain = displacement[-3:] / self.frame.cell_factor
-        return self.vector + change @ self.frame.deformation.T + self.vector @ strain.T
+        after = self.vector + change @ self.frame.deformation.T + self.vector @ strain.T
+        return after
 
     def pull(self, tension: Array) -> Array:
         """Generalised forces [..., rows, 3] of bonds that pull with vectors `tension` [..., E, 3] from i to j."""
@@ -88,16 +92,16 @@ class Bonds:
             result[:, number:] = -np.einsum("kea,eb->kab", flat, self.vector) / self.frame.cell_factor
         return out
 
-    def hessian(self, along: Array, across: Array, dense: bool) -> Array:
+    def hessian(self, along: Array, across: Array, dense: bool) -> Matrix:
         """Second derivatives of springs `along` and `across` each bond: [3 rows, 3 rows], dense or sparse."""
         unit, number = self.unit, len(self.frame.atoms)
         block = (along - across)[:, None, None] * (unit[:, :, None] * unit[:, None, :])
         block += across[:, None, None] * np.eye(3)
         if self.frame.cell_factor == 0:
             return self._atoms(block, dense)
-        turn: Any = self.frame.deformation
+        turn = self.frame.deformation
         atoms = self._atoms(np.einsum("ac,eab,bd->ecd", turn, block, turn), dense)
-        arm: Any = self.vector / self.frame.cell_factor
+        arm: Array = self.vector / self.frame.cell_factor
         mixed = np.einsum("ac,eab,ed->ecbd", turn, block, arm).reshape(-1, 3, 9)
         border = np.zeros((number, 3, 9))
         np.add.at(border, self.j, mixed)
@@ -106,9 +110,10 @@ class Bonds:
         corner = np.einsum("eab,ec,ed->acbd", block, arm, arm).reshape(9, 9)
         if dense:
             return np.block([[atoms, edge], [edge.T, corner]])
-        return sparse.block_array([[atoms, sparse.csr_array(edge)], [edge.T, corner]], format="csr")
+        whole: Matrix = sparse.block_array([[atoms, sparse.csr_array(edge)], [edge.T, corner]], format="csr")
+        return whole
 
-    def _atoms(self, block: Array, dense: bool) -> Array:
+    def _atoms(self, block: Array, dense: bool) -> Matrix:
         number = len(self.frame.atoms)
         row = np.concatenate([self.i, self.j, self.i, self.j])
         column = np.concatenate([self.j, self.i, self.i, self.j])
@@ -122,7 +127,8 @@ class Bonds:
         three = np.arange(3)
         rows = np.broadcast_to(3 * row[:, None, None] + three[:, None], blocks.shape).ravel()
         columns = np.broadcast_to(3 * column[:, None, None] + three, blocks.shape).ravel()
-        return sparse.coo_array((blocks.ravel(), (rows, columns)), shape=(3 * number,) * 2).tocsr()
+        found: Matrix = sparse.coo_array((blocks.ravel(), (rows, columns)), shape=(3 * number,) * 2).tocsr()
+        return found
 
 
 def find_bonds(frame: Frame, scale: float, reach: float) -> Bonds:

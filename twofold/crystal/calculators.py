@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from ase import Atoms
 from ase.calculators.calculator import Calculator, all_changes
@@ -16,7 +15,7 @@ from twofold.crystal.eam import FastEAM
 NAMES = "emt, lj, lj:sigma=...,epsilon=..., eam:FILE, chgnet"
 
 
-class Counted(Calculator):
+class Counted(Calculator):  # type: ignore[misc]  # ASE is not checked
     """Another calculator whose energy, forces (and stress, once asked for) come from one counted evaluation.
 
     Some calculators compute energy and forces in two passes when asked twice; here both are always asked together,
@@ -30,7 +29,10 @@ class Counted(Calculator):
         self._stress = False
 
     def calculate(
-        self, atoms: Atoms | None = None, properties: Any = ("energy",), system_changes: Any = all_changes
+        self,
+        atoms: Atoms | None = None,
+        properties: Sequence[str] = ("energy",),
+        system_changes: Sequence[str] = all_changes,
     ) -> None:
         super().calculate(atoms, properties, system_changes)
         self._stress = self._stress or "stress" in properties
@@ -59,7 +61,8 @@ def calculator_factory(name: str) -> Callable[[], Calculator]:
     if kind == "emt" and not rest:
         from ase.calculators.emt import EMT
 
-        return EMT
+        emt: Callable[[], Calculator] = EMT
+        return emt
     if kind == "lj":
         return _lennard_jones(rest)
     if kind == "eam" and rest:

@@ -6,21 +6,25 @@ import argparse
 import json
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from ase import Atoms
+from ase.calculators.calculator import Calculator
 from ase.filters import FrechetCellFilter
 from ase.io import write
+from ase.optimize.optimize import Optimizer
 
 from twofold.base.errors import UserError
 from twofold.crystal.calculators import NAMES, Counted, calculator_factory
-from twofold.crystal.compare import METHODS, Outcome, compare, method, plot, summary, table
+from twofold.crystal.compare import METHODS, Outcome, Row, compare, method, plot, summary, table
 from twofold.crystal.spring import largest
 from twofold.crystal.structures import Distortion, load
 from twofold.crystal.viewer import page
 
+Make = Callable[[], Calculator]
 RELAX_HELP = f"""examples:
   twofold relax in.cif -o out.cif --calculator=emt --fmax=0.01
   twofold relax *.vasp -o relaxed/ --calculator=eam:AlFe.fs --cell
@@ -37,9 +41,9 @@ COMPARE_HELP = """examples:
 Writes OUT/table.md, runs.json, forces.png and page.html (trajectories to turn and play, in one file)."""
 EXPORT_HELP = """examples:
   twofold relax-export runs/RUN -o mine.safetensors      then TD3Relaxer(atoms, policy="mine.safetensors")
-  twofold relax-export runs/RUN --ship                   replaces the policy inside the package
+  twofold relax-export runs/RUN --default                replaces the policy inside the package
 
-Beside the weights a .json tells the command, seed, versions, data and validation scores of the run."""
+The file is an ordinary policy file; it also holds the command, seed, versions, data and scores of the run."""
 
 
 def _arguments(name: str, epilog: str) -> argparse.ArgumentParser:
@@ -83,7 +87,7 @@ def relax(argv: list[str]) -> int:
     return 0 if all(row["state"] == "relaxed" for row in rows) else 1
 
 
-def _relax_source(source: str, typed: argparse.Namespace, make: Any) -> list[dict[str, Any]]:
+def _relax_source(source: str, typed: argparse.Namespace, make: Make) -> list[Row]:
     """All structures of one file; a file that cannot be read is one failed row."""
     try:
         found = load(source)
@@ -105,7 +109,7 @@ def _relax_source(source: str, typed: argparse.Namespace, make: Any) -> list[dic
     return rows
 
 
-def _failed(name: str, why: str) -> dict[str, Any]:
+def _failed(name: str, why: str) -> Row:
     print(f"twofold relax: {why if name in why else f'{name}: {why}'}", file=sys.stderr)
     return {
         "structure": name,
@@ -118,7 +122,7 @@ def _failed(name: str, why: str) -> dict[str, Any]:
     }
 
 
-def _relax_one(name: str, atoms: Atoms, typed: argparse.Namespace, make: Any) -> dict[str, Any]:
+def _relax_one(name: str, atoms: Atoms, typed: argparse.Namespace, make: Make) -> Row:
     atoms = _started(atoms, typed.rattle, typed.seed)
     atoms.calc = Counted(make())
     optimiser = method(typed.optimizer)(FrechetCellFilter(atoms) if typed.cell else atoms)
@@ -147,7 +151,7 @@ def _relax_one(name: str, atoms: Atoms, typed: argparse.Namespace, make: Any) ->
     }
 
 
-def _progress(name: str, atoms: Atoms, optimiser: Any) -> None:
+def _progress(name: str, atoms: Atoms, optimiser: Optimizer) -> None:
     line = f"{name}  step {optimiser.nsteps:4d}  energy {atoms.get_potential_energy():14.6f} eV  "
     line += f"largest force {largest(atoms.get_forces()):9.5f} eV/A"
     print(line, end="\r" if sys.stderr.isatty() else "\n", file=sys.stderr, flush=True)
@@ -168,11 +172,11 @@ def _write(atoms: Atoms, name: str, typed: argparse.Namespace) -> None:
         raise UserError(f"cannot write {out}: {problem}") from None
 
 
-def _print_rows(rows: list[dict[str, Any]]) -> None:
-    names = list(rows[0])
-    widths = [max(len(str(row[n])) for row in [dict(zip(names, names, strict=True)), *rows]) for n in names]
-    for row in [dict(zip(names, names, strict=True)), *rows]:
-        print("  ".join(str(row[n]).ljust(w) for n, w in zip(names, widths, strict=True)).rstrip())
+def _print_rows(rows: list[Row]) -> None:
+    lines = [[str(name) for name in rows[0]], *([str(value) for value in row.values()] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        print("  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip())
 
 
 # ---- relax-compare -------------------------------------------------------------------------------------------------
@@ -244,26 +248,26 @@ def _plain(outcome: Outcome) -> dict[str, Any]:
 
 
 def relax_export(argv: list[str]) -> int:
-    """`twofold relax-export`: a run's best policy as the weights that TD3Relaxer reads."""
-    from twofold.crystal.policy import DEFAULT, WEIGHTS
-    from twofold.crystal.shipping import ship
+    """`twofold relax-export`: a run's best policy as a file that TD3Relaxer reads."""
+    from twofold.crystal.export import export_policy
+    from twofold.crystal.policy import DEFAULT
 
     parser = argparse.ArgumentParser(
         prog="twofold relax-export",
-        description="Write the best policy of a run in crystal/spring as weights for TD3Relaxer(policy=FILE).",
+        description="Write the best policy of a run in crystal/spring as a file for TD3Relaxer(policy=FILE).",
         epilog=EXPORT_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("run", type=Path, help="run directory")
-    parser.add_argument("-o", "--out", type=Path, help="weights file (default: RUN/relaxer.safetensors)")
-    parser.add_argument("--ship", action="store_true", help="into the package: the new default of TD3Relaxer")
+    parser.add_argument("-o", "--out", type=Path, help="policy file (default: RUN/relaxer.safetensors)")
+    parser.add_argument(
+        "--default", action="store_true", help="into the package: what TD3Relaxer takes by itself"
+    )
     typed = parser.parse_args(argv)
-    if typed.ship and typed.out:
-        raise UserError("relax-export takes --out or --ship, not both")
-    default = WEIGHTS / f"{DEFAULT}.safetensors" if typed.ship else typed.run / "relaxer.safetensors"
-    path = typed.out or default
-    account = ship(typed.run, path)
-    print(f"policy     {account['best']}")
-    for place in (path, path.with_suffix(".json")):
-        print(f"wrote      {place}")
+    if typed.default and typed.out:
+        raise UserError("relax-export takes --out or --default, not both")
+    path = typed.out or (DEFAULT if typed.default else typed.run / "relaxer.safetensors")
+    score = export_policy(typed.run, path)
+    print(f"policy     step {score['step']}, by {score['chosen by']}")
+    print(f"wrote      {path}")
     return 0

@@ -6,8 +6,8 @@ import contextlib
 import io
 import time
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,10 @@ from twofold.crystal.calculators import Counted
 from twofold.crystal.relaxer import TD3Relaxer
 from twofold.crystal.spring import largest
 
-Make = Callable[[Any], Any]
+Make = Callable[
+    [Any], Any
+]  # from atoms, or a filter around them, to an optimiser: ASE has no type for either
+Row = dict[str, str | int | float]
 METHODS: dict[str, Make] = {
     "td3": lambda atoms: TD3Relaxer(atoms, logfile=None),
     "prior": lambda atoms: TD3Relaxer(atoms, logfile=None, policy="prior"),
@@ -38,7 +41,7 @@ METHODS: dict[str, Make] = {
     "gpmin": lambda atoms: GPMin(atoms, logfile=None),
 }
 GPMIN_LIMIT = 12  # atoms; its cost grows with the cube of atoms times steps
-REFERENCE = "bfgs"  # whose minimum the others are held against
+BASELINE = "bfgs"  # whose minimum the others are held against
 
 
 class Recorder(Counted):
@@ -51,7 +54,10 @@ class Recorder(Counted):
         self.frames: list[Array] = []
 
     def calculate(
-        self, atoms: Any = None, properties: Any = ("energy",), system_changes: Any = all_changes
+        self,
+        atoms: Atoms | None = None,
+        properties: Sequence[str] = ("energy",),
+        system_changes: Sequence[str] = all_changes,
     ) -> None:
         super().calculate(atoms, properties, system_changes)
         self.forces.append(largest(self.results["forces"]))
@@ -72,7 +78,7 @@ class Outcome:
     fmax: float
     converged: bool
     error: str = ""
-    same_minimum: bool = True  # as the reference method's
+    same_minimum: bool = True  # as the baseline's
     forces: list[float] = field(default_factory=list)  # largest force of every call
     energies: list[float] = field(default_factory=list)
     frames: list[Array] = field(default_factory=list)
@@ -133,7 +139,7 @@ def compare(
     cell: bool = False,
     progress: Callable[[Outcome], None] = lambda outcome: None,
 ) -> list[Outcome]:
-    """Every method from every start; each outcome knows whether it found the reference's minimum."""
+    """Every method from every start; each outcome knows whether it found the baseline's minimum."""
     found: list[Outcome] = []
     for start, atoms in starts.items():
         group = []
@@ -142,23 +148,21 @@ def compare(
                 continue
             group.append(run_one(start, atoms, name, calculator(), fmax, steps, cell))
             progress(group[-1])
-        reference = next((o for o in group if o.method == REFERENCE), group[0])
-        found += [_judged(outcome, reference) for outcome in group]
+        baseline = next((o for o in group if o.method == BASELINE), group[0])
+        found += [_judged(outcome, baseline) for outcome in group]
     return found
 
 
-def _judged(outcome: Outcome, reference: Outcome) -> Outcome:
-    from dataclasses import replace
-
-    assert outcome.final is not None and reference.final is not None
-    same = same_minimum(outcome.final, reference.final, outcome.energy, reference.energy)
+def _judged(outcome: Outcome, baseline: Outcome) -> Outcome:
+    assert outcome.final is not None and baseline.final is not None
+    same = same_minimum(outcome.final, baseline.final, outcome.energy, baseline.energy)
     return replace(outcome, same_minimum=same)
 
 
-def summary(outcomes: list[Outcome]) -> list[dict[str, Any]]:
-    """One row per method: mean calls, time, failures, share of the reference's minima, energy against it."""
-    lowest = {o.start: o.energy for o in outcomes if o.method == REFERENCE}
-    rows = []
+def summary(outcomes: list[Outcome]) -> list[Row]:
+    """One row per method: mean calls, time, failures, share of the baseline's minima, energy against it."""
+    lowest = {o.start: o.energy for o in outcomes if o.method == BASELINE}
+    rows: list[Row] = []
     for name in dict.fromkeys(o.method for o in outcomes):
         mine = [o for o in outcomes if o.method == name]
         gaps = [
@@ -183,7 +187,7 @@ def summary(outcomes: list[Outcome]) -> list[dict[str, Any]]:
     return rows
 
 
-def table(rows: list[dict[str, Any]]) -> str:
+def table(rows: list[Row]) -> str:
     """The rows as a Markdown table."""
     names = list(rows[0])
     lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
@@ -195,12 +199,10 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 def plot(outcomes: list[Outcome], path: str, fmax: float) -> None:
     """Largest force against force calls: thin lines for runs, thick ones for the median of a method."""
-    import matplotlib
+    from matplotlib.figure import Figure
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(8, 5))
+    figure = Figure(figsize=(8, 5), layout="tight")
+    axes = figure.subplots()
     for index, name in enumerate(dict.fromkeys(o.method for o in outcomes)):
         runs = [np.minimum.accumulate(o.forces) for o in outcomes if o.method == name and o.forces]
         longest = max(len(r) for r in runs)
@@ -214,6 +216,4 @@ def plot(outcomes: list[Outcome], path: str, fmax: float) -> None:
     axes.axhline(fmax, color="black", linestyle=":", linewidth=1)
     axes.set(xlabel="force calls", ylabel="largest force (eV/Å)")
     axes.legend()
-    figure.tight_layout()
     figure.savefig(path, dpi=130)
-    plt.close(figure)

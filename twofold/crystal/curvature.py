@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, cg
 
 from twofold.core.experience import Array
+from twofold.crystal.bonds import Matrix
 
 EIGEN_LIMIT = 60  # coordinates up to which eigenvectors are affordable in every step
 DENSE_LIMIT = 450  # coordinates (150 atoms) up to which matrices are dense
@@ -24,7 +24,7 @@ class Secant:
     update where it is safe; else the pair is left out, and a positive matrix stays positive.
     """
 
-    def __init__(self, base: Any, pairs: Pairs, weight: float, indefinite: bool) -> None:
+    def __init__(self, base: Matrix, pairs: Pairs, weight: float, indefinite: bool) -> None:
         self.base, self.weight = base, weight
         self._vectors: list[Array] = []
         self._signs: list[float] = []
@@ -44,7 +44,7 @@ class Secant:
                 self._signs.append(float(np.sign(gap)))
 
     def _apply(self, vector: Array, weight: float) -> Array:
-        out = self.base @ vector
+        out: Array = self.base @ vector
         for sign, correction in zip(self._signs, self._vectors, strict=True):
             out = out + (weight * sign * (correction @ vector)) * correction
         return out
@@ -54,10 +54,12 @@ class Secant:
 
     def dense(self) -> Array:
         """The whole matrix; only when the base is dense."""
+        base: Array = self.base
         if not self._vectors:
-            return self.base
+            return base
         vectors = np.stack(self._vectors)
-        return self.base + vectors.T @ (np.array(self._signs)[:, None] * self.weight * vectors)
+        full: Array = base + vectors.T @ (np.array(self._signs)[:, None] * self.weight * vectors)
+        return full
 
 
 def definite(matrix: Array) -> bool:
@@ -73,7 +75,7 @@ class Curvature:
     """
 
     def __init__(
-        self, exact: Any, safe: Callable[[], Any], pairs: Pairs, weight: float, floor: float
+        self, exact: Matrix, safe: Callable[[], Matrix], pairs: Pairs, weight: float, floor: float
     ) -> None:
         self._model = Secant(exact, pairs, weight, indefinite=True)
         self._matrix: Array | None = None
@@ -111,7 +113,8 @@ class Curvature:
         scale = np.repeat(self._positive.base.diagonal().reshape(-1, 3).mean(axis=1), 3) + shift
         matrix = LinearOperator((size, size), matvec=lambda v: self._positive @ v + shift * v)
         nearby = LinearOperator((size, size), matvec=lambda v: v / scale)
-        return cg(matrix, force, rtol=1e-4, maxiter=400, M=nearby)[0]
+        found: Array = cg(matrix, force, rtol=1e-4, maxiter=400, M=nearby)[0]
+        return found
 
 
 def _lifted(matrix: Array, floor: float) -> Array | None:

@@ -1,9 +1,8 @@
-"""Relaxation as the reference poses it: the agent moves every atom itself, seeing the crystal as a graph."""
+"""Relaxation as in Trukhan et al. (arXiv 2502.08405): the agent moves every atom, seeing the crystal as a graph."""
 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any
 
@@ -14,52 +13,61 @@ from ase.data import atomic_masses, covalent_radii, vdw_radii
 from ase.optimize import BFGS
 
 from twofold.base.errors import ConfigError
+from twofold.base.setting import setting, settings
 from twofold.core.experience import Array
+from twofold.core.protocols import World
 from twofold.crystal.bonds import neighbours
-from twofold.crystal.library import StructureSet, make_sets
+from twofold.crystal.library import StructureSet, chosen, copper
 from twofold.crystal.rewards import RewardName, reward
 from twofold.crystal.structures import moved_apart, nearest_pair
 from twofold.crystal.weighted import WeightedRows
-from twofold.crystal.world import COPPER, Relaxation
+from twofold.crystal.world import Relaxation
 from twofold.rows.world import Where, make_rows
 from twofold.settings.registry import worlds
 
 GASES = (0, 2, 10, 18, 36, 54, 86, 118)  # atomic numbers that close a period
 
 
-@dataclass(frozen=True)
+@settings
 class GraphConfig:
-    sets: dict[str, Any] = field(
-        default_factory=dict
-    )  # name -> settings of a StructureSet; empty: rattled copper
-    eval_sets: dict[str, Any] = field(default_factory=dict)
-    eps: float = 0.1  # eV/A, an episode ends when the largest force is at most this
-    max_steps: int = field(default=100, metadata={"aliases": ("N_train", "N_test")})
-    reward_func: RewardName = "step"
-    r_weights: tuple[float, float, float] = (1.0, 0.0, 0.5)
-    call_cost: float = 0.1
-    r0: float = 1.5  # A, a step that brings atoms closer is shortened
-    stop_numb: int = 50  # steps in a row that were shortened to nothing, after which the episode is cut
-    max_move: float = 0.2  # A, an action of 1
-    r_max: float = 5.0  # A, edges of the graph
-    num_neighbors: int = 30  # nearest ones kept
-    max_atoms: int = 8  # structures are padded to so many
-    nfake: int = 0  # one step in so many is a demonstration (a jump to the minimum that BFGS finds); 0: none
-    n_gr: int = field(
-        default=100, metadata={"aliases": ("N_gr",)}
-    )  # stagnant steps before one greedy one; 0: never
-    with_weights: bool = False  # train most on the structures whose last episode ended with the largest force
-    d_r_max: float = 0.015  # A, stagnant: moves are smaller than this on average of 10 ...
-    f_max: float = 0.1  # eV/A, ... while the largest force is above this
+    """Which crystals are relaxed, how they are seen and moved; names as in Trukhan et al. (arXiv 2502.08405)."""
 
-    def __post_init__(self) -> None:
-        for name in ("eps", "max_steps", "r0", "max_move", "r_max", "num_neighbors", "max_atoms"):
-            if getattr(self, name) <= 0:
-                raise ConfigError(f"env_args.{name} must be above 0, got {getattr(self, name)}")
-
-    def chosen(self, purpose: str) -> list[StructureSet]:
-        sets = self.sets if purpose == "train" or not self.eval_sets else self.eval_sets
-        return make_sets(sets or COPPER)
+    sets: dict[str, StructureSet] = setting("sets of structures by name, to train on", factory=copper)
+    eval_sets: dict[str, StructureSet] = setting(
+        "sets to evaluate on; empty: those of training, other seeds", factory=dict
+    )
+    eps: float = setting("an episode ends at this largest force", default=0.1, gt=0, unit="eV/Angstrom")
+    max_steps: int = setting(
+        "then an episode is cut short", default=100, ge=1, unit="steps", aliases=("N_train", "N_test")
+    )
+    reward_func: RewardName = setting("what a step earns", default="step")
+    r_weights: tuple[float, float, float] = setting(
+        "of force, log_force and step in the reward 'hybrid'", default=(1.0, 0.0, 0.5)
+    )
+    call_cost: float = setting("of one force call in the reward 'scale_free'", default=0.1, ge=0)
+    r0: float = setting("a step that brings atoms closer is shortened", default=1.5, gt=0, unit="Angstrom")
+    stop_numb: int = setting(
+        "an episode is cut after this many steps in a row that were shortened to nothing", default=50, ge=1
+    )
+    max_move: float = setting("displacement of an action of 1", default=0.2, gt=0, unit="Angstrom")
+    r_max: float = setting("reach of the graph's edges", default=5.0, gt=0, unit="Angstrom")
+    num_neighbors: int = setting("nearest neighbours kept", default=30, ge=1)
+    max_atoms: int = setting("structures are padded to this size", default=8, ge=1, unit="atoms")
+    nfake: int = setting(
+        "one step in this many is a demonstration (a jump to the minimum that BFGS finds); 0: none",
+        default=0,
+        ge=0,
+    )
+    n_gr: int = setting(
+        "stagnant steps before one of strong noise; 0: never", default=100, ge=0, aliases=("N_gr",)
+    )
+    with_weights: bool = setting(
+        "train most on the structures whose last episode ended with the largest force", default=False
+    )
+    d_r_max: float = setting(
+        "stagnant: moves are smaller than this on average of 10 ...", default=0.015, ge=0, unit="Angstrom"
+    )
+    f_max: float = setting("... while the largest force is above this", default=0.1, ge=0, unit="eV/Angstrom")
 
 
 @lru_cache(maxsize=1)
@@ -76,7 +84,8 @@ def element_features() -> Array:
                *pad, pad[0] / np.maximum(period, 1)]  # fmt: skip
     table = np.stack([np.asarray(c, float) for c in columns], axis=1)
     table = (table - np.nanmean(table, axis=0)) / (np.nanstd(table, axis=0) + 1e-9)
-    return np.nan_to_num(table).astype(np.float32)
+    found: Array = np.nan_to_num(table).astype(np.float32)
+    return found
 
 
 def graph(atoms: Atoms, cfg: GraphConfig) -> tuple[Array, Array]:
@@ -96,10 +105,11 @@ class GraphEnv(gym.Env[dict[str, Array], Array]):
     """One crystal per episode; the action is a displacement for every atom, in units of `max_move`."""
 
     def __init__(self, cfg: GraphConfig, purpose: str) -> None:
-        self.cfg, self.sets, self.training = cfg, cfg.chosen(purpose), purpose == "train"
+        self.cfg, self.sets = cfg, chosen(cfg.sets, cfg.eval_sets, purpose)
+        self.training = purpose == "train"
         atoms, near = cfg.max_atoms, cfg.num_neighbors
         box = partial(gym.spaces.Box, -np.inf, np.inf, dtype=np.float32)
-        self.observation_space: Any = gym.spaces.Dict(
+        self.observation_space: Any = gym.spaces.Dict(  # which is no Space of dicts to Gymnasium's types
             {
                 "element": box(shape=(atoms, 12)),
                 "force": box(shape=(atoms, 3)),  # eV/A
@@ -151,7 +161,8 @@ class GraphEnv(gym.Env[dict[str, Array], Array]):
         # Where the start itself is closer than r0 the limit is what it has: moving apart stays possible.
         limit = min(self.cfg.r0, nearest_pair(atoms) - 1e-9)
         atoms.positions = moved_apart(atoms, shift, limit).positions
-        return atoms.positions - start
+        moved: Array = atoms.positions - start
+        return moved
 
     def _note(self, moved: float) -> None:
         """Count steps that were blocked, and steps in which nothing moves although forces are large."""
@@ -195,8 +206,8 @@ class GraphEnv(gym.Env[dict[str, Array], Array]):
 
 
 @worlds.register("crystal/displacements", config=GraphConfig, workers=True)
-def displacement_world(cfg: GraphConfig, *, rows: int, purpose: str, where: Where | None = None) -> Any:
-    """Relax crystals by moving every atom: the published environment, observations as padded graphs."""
+def displacement_world(cfg: GraphConfig, *, rows: int, purpose: str, where: Where | None = None) -> World:
+    """Relax crystals by moving every atom, observations as padded graphs (Trukhan et al., arXiv 2502.08405)."""
     if cfg.with_weights and purpose == "train":
         if where is not None and where.workers:
             raise ConfigError("env_args.with_weights needs all rows in one process: set trainer.workers=0")

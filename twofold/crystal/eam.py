@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from ase import Atoms
@@ -35,7 +35,7 @@ class Tables:
         return ((c3 * t + c2) * t + c1) * t + c0, (3 * c3 * t + 2 * c2) * t + c1
 
 
-class FastEAM(Calculator):
+class FastEAM(Calculator):  # type: ignore[misc]  # ASE is not checked
     """An `.eam.alloy` or `.eam.fs` (Finnis-Sinclair) table as an ASE calculator."""
 
     implemented_properties = ["energy", "free_energy", "energies", "forces", "stress"]
@@ -73,7 +73,10 @@ class FastEAM(Calculator):
         return types
 
     def calculate(
-        self, atoms: Atoms | None = None, properties: Any = None, system_changes: Any = all_changes
+        self,
+        atoms: Atoms | None = None,
+        properties: Sequence[str] | None = None,
+        system_changes: Sequence[str] = all_changes,
     ) -> None:
         super().calculate(atoms, properties or ["energy"], system_changes)
         types, kinds = self.types(self.atoms.numbers), len(self.elements)

@@ -1,4 +1,4 @@
-"""Exploring as the published agent does: demonstrations, disturbed forces, strong noise where nothing moves."""
+"""Exploring as in Trukhan et al. (arXiv 2502.08405): demonstrations, disturbed forces, noise where nothing moves."""
 
 from __future__ import annotations
 

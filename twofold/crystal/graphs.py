@@ -1,4 +1,4 @@
-"""Graph networks in plain tensors: CGCNN (as published, not equivariant) and one that turns with the crystal."""
+"""Graph networks in plain tensors: CGCNN (Xie and Grossman 2018) and one whose vectors turn with the crystal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class GraphNetConfig:
     """A graph actor and twin graph critics, and how the actor explores."""
 
     kind: Literal["equivariant", "cgcnn"] = setting(
-        "cgcnn: as published, not equivariant", default="equivariant"
+        "equivariant: vectors turn with the crystal; cgcnn: Xie and Grossman 2018, not equivariant",
+        default="equivariant",
     )
     width: int = setting("channels per atom", default=32, ge=1)
     layers: int = setting("rounds of messages", default=2, ge=1)
@@ -87,7 +88,7 @@ def paired(obs: dict[str, Tensor], basis: int, r_max: float) -> Tensor:
     source = (index[..., None] == atoms).to(edge.dtype)  # [B, A, K, A]; an absent neighbour (-1) is nobody's
     spread = (turning[..., None] * waves[..., None, :]).flatten(-2)  # [B, A, K, 4 (basis + 1)]
     summed = source.transpose(-1, -2) @ spread
-    return summed.unflatten(-1, (4, basis + 1))
+    return summed.reshape(*summed.shape[:-1], 4, basis + 1)
 
 
 class Equivariant(nn.Module):
@@ -198,7 +199,8 @@ class GraphActor(nn.Module):
         mask = obs["mask"][..., None]
         raw = (raw - (raw * mask).sum(dim=1, keepdim=True) / mask.sum(dim=1, keepdim=True)) * mask
         size = torch.sqrt((raw * raw).sum(dim=-1, keepdim=True) + 1e-12)
-        return (raw * torch.tanh(size) / size).flatten(1)
+        bounded: Tensor = raw * torch.tanh(size) / size
+        return bounded.flatten(1)
 
 
 class GraphCritic(nn.Module):
@@ -213,7 +215,8 @@ class GraphCritic(nn.Module):
     def _value(self, which: int, obs: dict[str, Tensor], action: Tensor) -> Tensor:
         scalar, _ = self.bodies[which](obs, _inputs(obs, action))
         each = self.outs[which](functional.silu(self.heads[which](scalar)))[..., 0] * obs["mask"]
-        return each.sum(dim=1) / obs["mask"].sum(dim=1)
+        mean: Tensor = each.sum(dim=1) / obs["mask"].sum(dim=1)
+        return mean
 
     def first(self, obs: dict[str, Tensor], action: Tensor) -> Tensor:
         """The first critic alone, [B]."""
@@ -224,7 +227,7 @@ class GraphCritic(nn.Module):
         return torch.stack([self._value(which, obs, action) for which in range(2)])
 
 
-BODIES: dict[str, Any] = {"equivariant": Equivariant, "cgcnn": Convolution}
+BODIES: dict[str, type[Equivariant] | type[Convolution]] = {"equivariant": Equivariant, "cgcnn": Convolution}
 
 
 @networks.register("crystal/graph", config=GraphNetConfig)

@@ -3,45 +3,51 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 from ase import Atoms
 from ase.calculators.calculator import Calculator
 from ase.filters import FrechetCellFilter
+from pydantic import Field
 
 from twofold.base.errors import ConfigError
+from twofold.base.setting import setting, settings
 from twofold.crystal.calculators import calculator_factory
 from twofold.crystal.relaxer import TD3Relaxer
 from twofold.crystal.structures import Distortion, load
 
+Length = Annotated[float, Field(ge=0)]
+Index = Annotated[int, Field(ge=0)]
 
-@dataclass(frozen=True)
+
+@settings
 class StructureSet:
     """Structures of one calculator, relaxed once, and how they are disturbed."""
 
-    structures: tuple[str, ...] = (
-        "Cu",
-        "Cu*2x2x2",
-    )  # files, CSVs of CIF text, or crystals such as NiAl:B2*2x2x2
-    calculator: str = "emt"
-    trans_coef: float = 0.0
-    rattle: tuple[float, float] = (0.0, 0.0)  # A, drawn uniformly from this range for each episode
-    strain: float = 0.0
-    vacancies: int = 0  # up to so many
-    shuffle: bool = False
-    r0: float = 1.5
-    relax_cell: bool = False  # relax the cell too before anything else
-    pick: tuple[int, ...] = ()  # indices of a larger library; empty: all
-    weight: float = 1.0  # of this set when an episode draws one
+    structures: tuple[str, ...] = setting(
+        "files, CSVs of CIF text, or crystals such as NiAl:B2*2x2x2", default=("Cu", "Cu*2x2x2")
+    )
+    calculator: str = setting("who gives the forces: emt, lj, eam:FILE or chgnet", default="emt")
+    trans_coef: float = setting(
+        "each coordinate is displaced uniformly in [0, this)", default=0.0, ge=0, unit="Angstrom"
+    )
+    rattle: tuple[Length, ...] = setting(
+        "range of the Gaussian displacement, one drawn for each episode", default=(0.0, 0.0), unit="Angstrom"
+    )
+    r0: float = setting(
+        "displacements are scaled back until no two atoms are closer", default=1.5, ge=0, unit="Angstrom"
+    )
+    relax_cell: bool = setting("relax the cell too before anything else", default=False)
+    pick: tuple[Index, ...] = setting("indices of a larger library; empty: all", default=())
+    weight: float = setting("of this set when an episode draws one", default=1.0, gt=0)
 
     def __post_init__(self) -> None:
         if not self.structures:
-            raise ConfigError("a set of structures needs at least one")
-        if self.weight <= 0:
-            raise ConfigError(f"a set's weight must be above 0, got {self.weight}")
+            raise ConfigError("a set of structures needs at least one: give structures=[...]")
+        if len(self.rattle) != 2 or self.rattle[0] > self.rattle[1]:
+            raise ConfigError(f"the rattle of a set is a range [least, most], got {list(self.rattle)}")
 
     def minima(self, fmax: float) -> tuple[Atoms, ...]:
         """The relaxed structures."""
@@ -56,32 +62,25 @@ class StructureSet:
         start = minima[int(rng.integers(len(minima))) if index is None else index]
         distortion = Distortion(
             trans_coef=self.trans_coef,
-            rattle=float(rng.uniform(*self.rattle)),
-            strain=self.strain,
-            vacancies=int(rng.integers(self.vacancies + 1)) if len(start) > 4 else 0,
-            shuffle=self.shuffle,
+            rattle=float(rng.uniform(self.rattle[0], self.rattle[1])),
             r0=self.r0,
         )
         return distortion(start, rng), calculator_factory(os.path.expandvars(self.calculator))()
 
 
-def make_sets(settings: dict[str, Any]) -> list[StructureSet]:
-    """Sets from free-form settings: nested dicts, or names with a dot as a preset's layers give them."""
-    grouped: dict[str, dict[str, Any]] = {}
-    for key, value in settings.items():
-        name, dot, rest = key.partition(".")
-        grouped.setdefault(name, {}).update({rest: value} if dot else value)
-    return [make_set(name, values) for name, values in grouped.items()]
+def copper() -> dict[str, StructureSet]:
+    """What is relaxed where nothing else is said."""
+    return {"copper": StructureSet(rattle=(0.05, 0.1), relax_cell=True)}
 
 
-def make_set(name: str, values: dict[str, Any]) -> StructureSet:
-    """From the free-form settings of a preset."""
-    known = {field.name for field in fields(StructureSet)}
-    for key in values:
-        if key not in known:
-            raise ConfigError(f"unknown setting 'sets.{name}.{key}'; there are {', '.join(sorted(known))}")
-    settings: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-    return StructureSet(**settings)
+def chosen(
+    sets: dict[str, StructureSet], eval_sets: dict[str, StructureSet], purpose: str
+) -> list[StructureSet]:
+    """The sets that episodes of this purpose are drawn from."""
+    found = sets if purpose == "train" or not eval_sets else eval_sets
+    if not found:
+        raise ConfigError("env_args.sets is empty: name at least one set of structures")
+    return list(found.values())
 
 
 @lru_cache(maxsize=64)

@@ -1,4 +1,4 @@
-"""Networks of the flagship: MLPs whose actor starts at zero, so that the untrained policy is the prior."""
+"""Networks of the spring step: MLPs whose actor starts at zero, so that the untrained policy is the prior."""
 
 from __future__ import annotations
 

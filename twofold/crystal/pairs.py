@@ -45,7 +45,8 @@ class PairBasis:
 def combine(coefficients: Array, bonds: Bonds, parts: Array) -> Array:
     """Sum the two parts [2, E] with each bond's own coefficients [K, 2]."""
     own = coefficients[bonds.kind]
-    return own[:, 0] * parts[0] + own[:, 1] * parts[1]
+    total: Array = own[:, 0] * parts[0] + own[:, 1] * parts[1]
+    return total
 
 
 def pulls(bonds: Bonds, slope: Array) -> Array:

@@ -1,22 +1,22 @@
-"""The shipped policy of the flagship: a small MLP computed by numpy, so that relaxing needs no torch."""
+"""The policy of the spring step: an ordinary policy file, computed by numpy, so that relaxing needs no torch."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
 
 from twofold.base.errors import CheckpointError
 from twofold.core.experience import Array
 from twofold.crystal.features import NAMES, features
 from twofold.crystal.spring import SCALARS, Scalars, SpringStep
+from twofold.nets.numpy_mlp import NumpyMLP
+from twofold.store.checkpoint import unpack
+from twofold.store.policy_file import unseal
 
 WEIGHTS = Path(__file__).parent / "weights"
-DEFAULT = "td3_crystal"
+DEFAULT = WEIGHTS / "td3_crystal.safetensors"
 # Trained on metals only; on oxides it lost to the prior (it gives up the secant history that they need).
 NONMETALS = (1, 2, 5, 6, 7, 8, 9, 10, 14, 15, 16, 17, 18, 32, 33, 34, 35, 36, 51, 52, 53, 54, 85, 86)
 
@@ -24,17 +24,18 @@ NONMETALS = (1, 2, 5, 6, 7, 8, 9, 10, 14, 15, 16, 17, 18, 32, 33, 34, 35, 36, 51
 class SpringPolicy:
     """features -> the six scalars of a step."""
 
-    def __init__(self, layers: list[Array]) -> None:
-        if layers[0].shape[0] != len(NAMES) + 1 or layers[-1].shape[1] != len(SCALARS):
-            raise CheckpointError("these weights are for other features or scalars than this version's")
-        self.layers = layers
+    def __init__(self, network: NumpyMLP) -> None:
+        if network.shape != (len(NAMES), len(SCALARS)):
+            raise CheckpointError(
+                f"this policy has {network.shape[0]} inputs and {network.shape[1]} outputs, the relaxer's have "
+                f"{len(NAMES)} and {len(SCALARS)}: train one in the world 'crystal/spring' with this version"
+            )
+        self.network = network
 
     def act(self, observation: Array) -> Array:
-        """The action in [-1, 1]^6 for features [22]; the last row of each layer is its bias."""
-        x = np.asarray(observation, np.float32)
-        for layer in self.layers[:-1]:
-            x = np.maximum(x @ layer[:-1] + layer[-1], 0.0)
-        return np.tanh(x @ self.layers[-1][:-1] + self.layers[-1][-1])
+        """The action in [-1, 1]^6 for features [22]."""
+        action: Array = self.network.act(np.asarray(observation, np.float32)[None])[0]
+        return action
 
     def scalars(self, step: SpringStep, fmax: float) -> Scalars:
         """What to set for the next proposal; crystals with nonmetals are outside the training and get the prior."""
@@ -44,31 +45,17 @@ class SpringPolicy:
 
 
 def load_weights(path: str | Path) -> SpringPolicy:
-    """A policy from a weights file: layer0, layer1, ... as matrices [inputs + 1, outputs]."""
+    """The policy of a file that a run or `twofold relax-export` wrote."""
+    arrays, about = unseal(Path(path))
     try:
-        arrays = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"cannot read the policy weights {path}: {error}") from None
-    names = sorted(arrays)
-    if not names or names != [f"layer{i}" for i in range(len(names))]:
-        raise CheckpointError(f"{path} holds no policy of the spring step")
-    return SpringPolicy([arrays[name] for name in names])
+        activation = about["values"]["networks.actor_activation"]
+        network = NumpyMLP.of(unpack(about["rest"], arrays)["actor"], activation, "tanh")
+    except (KeyError, TypeError, IndexError) as error:
+        raise CheckpointError(f"{path} does not hold a policy of 'crystal/spring' (no {error})") from None
+    return SpringPolicy(network)
 
 
-@lru_cache(maxsize=2)
-def shipped(name: str = DEFAULT) -> SpringPolicy:
+@lru_cache(maxsize=1)
+def default_policy() -> SpringPolicy:
     """The policy inside the package."""
-    return load_weights(WEIGHTS / f"{name}.safetensors")
-
-
-def export_weights(policy_state: dict[str, Any], path: Path) -> None:
-    """Write a trained learner's `policy_state()` as a weights file; observations must not be normalised."""
-    if policy_state.get("normaliser") is not None:
-        raise CheckpointError(
-            "the spring policy is shipped without a normaliser: train with normalise_obs=false"
-        )
-    actor = {
-        key: np.ascontiguousarray(np.asarray(value, np.float32))
-        for key, value in policy_state["actor"].items()
-    }
-    save_file({f"layer{i}": actor[f"layers.{i}.matrix"] for i in range(len(actor))}, path)
+    return load_weights(DEFAULT)

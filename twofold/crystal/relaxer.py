@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any
@@ -17,7 +18,7 @@ from ase.optimize.optimize import DEFAULT_MAX_STEPS, Optimizer
 
 from twofold.core.experience import Array
 from twofold.crystal.bonds import Frame
-from twofold.crystal.policy import SpringPolicy, load_weights, shipped
+from twofold.crystal.policy import SpringPolicy, default_policy, load_weights
 from twofold.crystal.spring import Scalars, SpringSettings, SpringStep
 
 log = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ class Seen:
     fmax: float
 
 
-class TD3Relaxer(Optimizer):
+class TD3Relaxer(Optimizer):  # type: ignore[misc]  # ASE is not checked
     """Relax atoms (or a cell filter around them) in few force calls.
 
     `policy` is "td3" (the trained one inside the package), "prior" (the untrained step), a weights file, or a
@@ -99,7 +100,7 @@ class TD3Relaxer(Optimizer):
 
     # ---- ASE's interface ----
 
-    def irun(self, fmax: float = 0.05, steps: int = DEFAULT_MAX_STEPS) -> Any:
+    def irun(self, fmax: float = 0.05, steps: int = DEFAULT_MAX_STEPS) -> Iterator[bool]:
         """Run as a generator; yields whether it has converged."""
         self.fmax, converged = fmax, False
         for converged in super().irun(fmax, steps):
@@ -258,7 +259,7 @@ def _policy(choice: str | Path | SpringPolicy) -> SpringPolicy | None:
         return choice
     if choice == "prior":
         return None
-    return shipped() if choice == "td3" else load_weights(choice)
+    return default_policy() if choice == "td3" else load_weights(choice)
 
 
 def _frame(atoms: Atoms | UnitCellFilter) -> Frame:

@@ -1,4 +1,4 @@
-"""Rewards for a relaxation: the four of the reference, and one that does not depend on the size of the forces."""
+"""Rewards for a relaxation: the four of Trukhan et al. (arXiv 2502.08405), and one free of the forces' scale."""
 
 from __future__ import annotations
 
@@ -18,14 +18,21 @@ def reward(
     cost: float,
 ) -> float:
     """The reward of one step that took the largest force from `before` to `after` (eV/A)."""
-    log_after = float(np.log10(max(after, 1e-12)))
     if name == "force":
         return -after
     if name == "log_force":
-        return -log_after
+        return -_log(after)
     if name == "step":
         return float(done) - 1.0
     if name == "hybrid":
-        return -weights[0] * after - weights[1] * log_after + weights[2] * (float(done) - 1.0)
-    fall = float(np.log10(max(before, 1e-12))) - log_after
-    return float(np.clip(fall, -1.0, 1.0)) - cost + float(done)
+        return -weights[0] * after - weights[1] * _log(after) + weights[2] * (float(done) - 1.0)
+    return scale_free(before, after, done, cost)
+
+
+def scale_free(before: float, after: float, done: bool, cost: float) -> float:
+    """The decades by which the largest force fell, less the cost of a call, and one for the end."""
+    return float(np.clip(_log(before) - _log(after), -1.0, 1.0)) - cost + float(done)
+
+
+def _log(force: float) -> float:
+    return float(np.log10(max(force, 1e-12)))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.sparse import eye_array
 
-from twofold.base.errors import ConfigError
+from twofold.base.setting import setting, settings
 from twofold.core.experience import Array
 from twofold.crystal.bonds import Bonds, Frame, find_bonds, length_scale
 from twofold.crystal.curvature import DENSE_LIMIT, EIGEN_LIMIT, Curvature
@@ -20,33 +20,40 @@ from twofold.crystal.pairs import Evidence, PairBasis, combine, fit, gather, pul
 SCALARS = ("stiffness", "floor", "trust", "length", "history", "doubt")
 
 
-@dataclass(frozen=True)
+@settings
 class SpringSettings:
     """The constants of the untrained step."""
 
-    reach: float = 1.7  # bonds up to this many natural lengths
-    stiffness: float = 2.0  # eV/A^2 of a bond before any force was seen
-    decay: float = 4.0  # of the pair potential per natural length
-    certainty: float = 1.0  # of that prior against the forces
-    doubt: float = 0.1  # share of the forces that a pair potential is not expected to explain
-    forget: float = 0.5  # weight of a force call relative to the next one
-    floor: float = 1.5  # eV/A^2, the softest mode the step believes in
-    trust: float = 0.3  # A, how far an atom may move in the first step
-    trust_most: float = 0.5
-    trust_least: float = 0.02
-    shrink: float = 0.5  # of the last move, after a step that the model did not foresee
-    history: int = 20  # secant pairs kept
-    inner: int = 5  # solves per step that follow the bonds' anharmonicity; they cost no force call
-    stride: float = 0.5  # share of the trust radius that one of these solves may go
-    closest: float = 0.6  # natural lengths; a step that brings atoms nearer is shortened
-    scale_least: float = 0.95
-
-    def __post_init__(self) -> None:
-        for name in ("reach", "stiffness", "decay", "certainty", "doubt", "floor", "trust", "trust_least"):
-            if getattr(self, name) <= 0:
-                raise ConfigError(f"the spring setting '{name}' must be above 0, got {getattr(self, name)}")
-        if self.history < 0 or self.inner < 1:
-            raise ConfigError("the spring settings need history >= 0 and inner >= 1")
+    reach: float = setting("bonds up to this many natural lengths", default=1.7, gt=0)
+    stiffness: float = setting("of a bond before any force was seen", default=2.0, gt=0, unit="eV/Angstrom^2")
+    decay: float = setting("of the pair potential per natural length", default=4.0, gt=0)
+    certainty: float = setting("of that prior against the forces", default=1.0, gt=0)
+    doubt: float = setting(
+        "share of the forces that a pair potential is not expected to explain", default=0.1, gt=0
+    )
+    forget: float = setting("weight of a force call relative to the next one", default=0.5, gt=0, le=1)
+    floor: float = setting("the softest mode the step believes in", default=1.5, gt=0, unit="eV/Angstrom^2")
+    trust: float = setting("how far an atom may move in the first step", default=0.3, gt=0, unit="Angstrom")
+    trust_most: float = setting("how far an atom may move in any step", default=0.5, gt=0, unit="Angstrom")
+    trust_least: float = setting("how far an atom may always move", default=0.02, gt=0, unit="Angstrom")
+    shrink: float = setting(
+        "of the last move, after a step that the model did not foresee", default=0.5, gt=0, lt=1
+    )
+    history: int = setting("secant pairs kept", default=20, ge=0)
+    inner: int = setting(
+        "solves per step that follow the bonds' anharmonicity; they cost no force call", default=5, ge=1
+    )
+    stride: float = setting(
+        "share of the trust radius that one of these solves may go", default=0.5, gt=0, le=1
+    )
+    closest: float = setting(
+        "a step that brings atoms nearer is shortened", default=0.6, ge=0, unit="natural lengths"
+    )
+    scale_least: float = setting(
+        "least natural length, in sums of covalent radii: squeezed starts have shorter ones",
+        default=0.95,
+        gt=0,
+    )
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import csv
 import io
 import re
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,8 @@ from ase.data import atomic_numbers
 from ase.formula import Formula
 from ase.io import read
 
-from twofold.base.errors import ConfigError, UserError
+from twofold.base.errors import UserError
+from twofold.base.setting import setting, settings
 from twofold.core.experience import Array
 from twofold.crystal.bonds import neighbours
 
@@ -128,27 +128,25 @@ def _ordered(elements: list[str], prototype: str) -> Atoms:
     return Atoms(symbols, scaled_positions=places, cell=[volume ** (1 / 3)] * 3, pbc=True)
 
 
-@dataclass(frozen=True)
+@settings
 class Distortion:
-    """How a structure is disturbed at the start of an episode; zeros do nothing."""
+    """How a structure is disturbed before it is relaxed; zeros do nothing."""
 
-    trans_coef: float = 0.0  # A, uniform in [0, trans_coef) for each coordinate (the reference's)
-    rattle: float = 0.0  # A, standard deviation of a Gaussian displacement
-    strain: float = 0.0  # largest strain, uniform in [-strain, strain] for each of the six components
-    vacancies: int = 0  # atoms taken out
-    shuffle: bool = False  # a random ordering of the elements over the places
-    r0: float = 1.5  # A, displacements are scaled back until no two atoms are closer
-
-    def __post_init__(self) -> None:
-        for name in ("trans_coef", "rattle", "strain", "vacancies", "r0"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"env_args.{name} must not be negative, got {getattr(self, name)}")
+    trans_coef: float = setting(
+        "each coordinate is displaced uniformly in [0, this)", default=0.0, ge=0, unit="Angstrom"
+    )
+    rattle: float = setting(
+        "standard deviation of a Gaussian displacement", default=0.0, ge=0, unit="Angstrom"
+    )
+    strain: float = setting("each of six components is uniform in [-this, this]", default=0.0, ge=0, lt=1)
+    vacancies: int = setting("atoms taken out", default=0, ge=0)
+    r0: float = setting(
+        "displacements are scaled back until no two atoms are closer", default=1.5, ge=0, unit="Angstrom"
+    )
 
     def __call__(self, atoms: Atoms, rng: np.random.Generator) -> Atoms:
         """A disturbed copy."""
         out = atoms.copy()
-        if self.shuffle:
-            out.numbers = rng.permutation(out.numbers)
         if self.vacancies:
             keep = np.ones(len(out), bool)
             keep[rng.choice(len(out), min(self.vacancies, len(out) - 1), replace=False)] = False

@@ -32,7 +32,7 @@ def page(outcomes: list[Outcome], title: str, fmax: float) -> str:
     return template
 
 
-def _cell(value: Any) -> str:
+def _cell(value: str | int | float) -> str:
     return f"{value:.2f}" if isinstance(value, float) else html.escape(str(value))
 
 

@@ -1,4 +1,4 @@
-"""Rows that train most on the structures they relax worst (the reference's `with_weights`)."""
+"""Rows that train most on the structures they relax worst (`with_weights` in Trukhan et al., arXiv 2502.08405)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twofold.rows.envs import EnvRows, MakeEnv
 class WeightedRows(EnvRows):
     """Structures are drawn in proportion to the largest force that their last training episode left.
 
-    The published code takes the forces of the last test; here evaluation never touches training, so training's own
+    Their code takes the forces of the last test; here evaluation never touches training, so training's own
     episodes count. An episode is a function of its seed, its actions and these forces, which the snapshot holds.
     """
 

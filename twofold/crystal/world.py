@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -10,44 +9,30 @@ import gymnasium as gym
 import numpy as np
 from ase import Atoms
 
-from twofold.base.errors import ConfigError
+from twofold.base.setting import setting, settings
 from twofold.core.experience import Array
+from twofold.core.protocols import World
 from twofold.crystal.bonds import Frame
 from twofold.crystal.calculators import Counted
 from twofold.crystal.features import NAMES, features
-from twofold.crystal.library import StructureSet, make_sets
-from twofold.crystal.rewards import RewardName, reward
+from twofold.crystal.library import StructureSet, chosen, copper
+from twofold.crystal.rewards import scale_free
 from twofold.crystal.spring import SCALARS, Scalars, SpringStep, largest
 from twofold.rows.world import Where, make_rows
 from twofold.settings.registry import worlds
 
-COPPER = {"copper": {"rattle": [0.05, 0.1], "relax_cell": True}}
 
-
-@dataclass(frozen=True)
+@settings
 class RelaxConfig:
-    sets: dict[str, Any] = field(
-        default_factory=dict
-    )  # name -> settings of a StructureSet; empty: rattled copper
-    eval_sets: dict[str, Any] = field(
-        default_factory=dict
-    )  # for evaluation; empty: the training sets, other seeds
-    eps: float = 0.01  # eV/A, an episode ends when the largest force is at most this
-    max_steps: int = 60  # then it is cut short
-    reward_func: RewardName = "scale_free"
-    r_weights: tuple[float, float, float] = (1.0, 0.0, 0.5)  # of force, log_force and step in `hybrid`
-    call_cost: float = 0.1  # of one force call in `scale_free`
+    """Which crystals are relaxed, and what ends an episode."""
 
-    def __post_init__(self) -> None:
-        if self.eps <= 0 or self.max_steps < 1:
-            raise ConfigError(
-                f"env_args needs eps > 0 and max_steps >= 1, got {self.eps} and {self.max_steps}"
-            )
-
-    def chosen(self, purpose: str) -> list[StructureSet]:
-        """The sets that episodes of this purpose are drawn from."""
-        sets = self.sets if purpose == "train" or not self.eval_sets else self.eval_sets
-        return make_sets(sets or COPPER)
+    sets: dict[str, StructureSet] = setting("sets of structures by name, to train on", factory=copper)
+    eval_sets: dict[str, StructureSet] = setting(
+        "sets to evaluate on; empty: those of training, other seeds", factory=dict
+    )
+    eps: float = setting("an episode ends at this largest force", default=0.01, gt=0, unit="eV/Angstrom")
+    max_steps: int = setting("then an episode is cut short", default=60, ge=1, unit="steps")
+    call_cost: float = setting("of one force call, in decades of force", default=0.1, ge=0)
 
 
 class Relaxation:
@@ -91,7 +76,7 @@ class SpringEnv(gym.Env[Array, Array]):
     """One crystal per episode; the policy sets the scalars of every step."""
 
     def __init__(self, cfg: RelaxConfig, purpose: str) -> None:
-        self.cfg, self.sets = cfg, cfg.chosen(purpose)
+        self.cfg, self.sets = cfg, chosen(cfg.sets, cfg.eval_sets, purpose)
         self.observation_space = gym.spaces.Box(-3.0, 3.0, (len(NAMES),), np.float32)
         self.action_space = gym.spaces.Box(-1.0, 1.0, (len(SCALARS),), np.float32)
 
@@ -113,7 +98,7 @@ class SpringEnv(gym.Env[Array, Array]):
         self.steps += 1
         done = now.force <= cfg.eps
         cut = not done and self.steps >= cfg.max_steps
-        gained = reward(cfg.reward_func, before, now.force, done, cfg.r_weights, cfg.call_cost)
+        gained = scale_free(before, now.force, done, cfg.call_cost)
         # Fewer calls is what counts, whatever reward trains; logarithms weigh easy and hard crystals alike.
         info = (
             {"episode": now.metrics(cfg.eps) | {"return": -float(np.log2(now.calls))}} if done or cut else {}
@@ -122,6 +107,6 @@ class SpringEnv(gym.Env[Array, Array]):
 
 
 @worlds.register("crystal/spring", config=RelaxConfig, workers=True)
-def spring_world(cfg: RelaxConfig, *, rows: int, purpose: str, where: Where | None = None) -> Any:
+def spring_world(cfg: RelaxConfig, *, rows: int, purpose: str, where: Where | None = None) -> World:
     """Relax crystals: the action sets stiffness, floor, trust, length, history and doubt of each spring step."""
     return make_rows(partial(SpringEnv, cfg, purpose), rows, where=where)

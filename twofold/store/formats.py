@@ -40,10 +40,21 @@ def refuse_what_is_gone(values: dict[str, Any], path: Path) -> None:
         raise CheckpointError(f"{path} has policy format 1 with {gone[0]}: only twofold 0.1 reads that")
 
 
+def _nested(value: Any) -> Any:
+    """A dictionary of settings that was kept by dotted names, as groups."""
+    if not isinstance(value, dict) or not all("." in str(key) for key in value):
+        return value
+    groups: dict[str, dict[str, Any]] = {}
+    for key, inner in value.items():
+        name, _, rest = key.partition(".")
+        groups.setdefault(name, {})[rest] = inner
+    return groups
+
+
 def from_format_1(values: dict[str, Any]) -> dict[str, Any]:
     """The settings of format 1 under their present names; those that are gone are left out."""
     gone = _GONE + _GONE_OF.get(str(values.get("env")), ())
-    new = {_MOVED.get(key, key): value for key, value in values.items() if key not in gone}
+    new = {_MOVED.get(key, key): _nested(value) for key, value in values.items() if key not in gone}
     shape = values.get("learner.expl_noise_schedule", "constant")
     if "learner.expl_noise" in new:
         new["learner.expl_noise.start"] = new.pop("learner.expl_noise")
