@@ -32,7 +32,7 @@ Obs = np.ndarray
 Drive = tuple[Any, float, float]  # joint, speed, largest torque
 
 
-class World(Box2D.b2World):  # type: ignore[misc]
+class World(Box2D.b2World):
     """A Box2D world that makes pieces of terrain quickly and keeps their fixtures."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class World(Box2D.b2World):  # type: ignore[misc]
         return body
 
 
-class Contacts(Box2D.b2ContactListener):  # type: ignore[misc]
+class Contacts(Box2D.b2ContactListener):
     """Notes a hull that touches the ground, and which feet do."""
 
     # Box2D calls these for every contact in every frame: a C function costs less than those inherited.

@@ -54,10 +54,7 @@ class TrainerConfig:
         aliases=("start_timesteps", "learning_starts", "start_steps"),
     )
     updates_per_item: float = setting(
-        "gradient updates for each new item of replay",
-        default=1.0,
-        ge=0,
-        aliases=("updates_per_step", "update_per_step", "utd"),
+        "updates for each new item", default=1.0, ge=0, aliases=("updates_per_step", "update_per_step", "utd")
     )
     eval_every: int = setting(
         "steps between evaluations",
@@ -67,26 +64,16 @@ class TrainerConfig:
         aliases=("test_interval", "eval_freq", "test_every_steps"),
     )
     eval_episodes: int = setting(
-        "episodes of an evaluation, on validation seeds",
-        default=10,
-        gt=0,
-        le=1_000_000,
-        aliases=("test_nepisode", "test_num"),
+        "episodes of an evaluation", default=10, gt=0, le=1_000_000, aliases=("test_nepisode", "test_num")
     )
     eval_rows: int = setting(
-        "rows of the evaluation worlds; more only where a world steps them in one call",
-        default=1,
-        gt=0,
-        le=1_000_000,
+        "rows of evaluation worlds; more where a world steps them in one call", default=1, gt=0, le=1_000_000
     )
     finalists: int = setting(
         "the best few by validation, among which a second validation chooses", default=1, gt=0
     )
     finalist_episodes: int = setting(
-        "episodes of the second validation, on other seeds: the best of many flatters itself",
-        default=400,
-        gt=0,
-        le=1_000_000,
+        "episodes of the second validation, on other seeds", default=400, gt=0, le=1_000_000
     )
     stop_at: float | None = setting("end before `steps` once a validation return is this good", default=None)
     test_episodes: int = setting(

@@ -15,7 +15,7 @@ from twofold.crystal.eam import FastEAM
 NAMES = "emt, lj, lj:sigma=...,epsilon=..., eam:FILE, chgnet"
 
 
-class Counted(Calculator):  # type: ignore[misc]  # ASE is not checked
+class Counted(Calculator):  # ASE is not checked
     """Another calculator whose energy, forces (and stress, once asked for) come from one counted evaluation.
 
     Some calculators compute energy and forces in two passes when asked twice; here both are always asked together,

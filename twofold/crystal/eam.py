@@ -35,7 +35,7 @@ class Tables:
         return ((c3 * t + c2) * t + c1) * t + c0, (3 * c3 * t + 2 * c2) * t + c1
 
 
-class FastEAM(Calculator):  # type: ignore[misc]  # ASE is not checked
+class FastEAM(Calculator):  # ASE is not checked
     """An `.eam.alloy` or `.eam.fs` (Finnis-Sinclair) table as an ASE calculator."""
 
     implemented_properties = ["energy", "free_energy", "energies", "forces", "stress"]

@@ -54,7 +54,7 @@ class Seen:
     fmax: float
 
 
-class TD3Relaxer(Optimizer):  # type: ignore[misc]  # ASE is not checked
+class TD3Relaxer(Optimizer):  # ASE is not checked
     """Relax atoms (or a cell filter around them) in few force calls.
 
     `policy` is "td3" (the trained one inside the package), "prior" (the untrained step), a weights file, or a

@@ -22,23 +22,14 @@ class TD3Config:
         "discount of a reward one step later", default=0.99, ge=0, le=1, aliases=("discount",)
     )
     tau: float = setting(
-        "share of the online weights mixed into the targets, each time the policy is updated",
-        default=0.005,
-        gt=0,
-        le=1,
+        "share of the online weights mixed into the targets per policy update", default=0.005, gt=0, le=1
     )
     policy_noise: float = setting(
-        "standard deviation of the noise that smooths target actions",
-        default=0.2,
-        ge=0,
-        aliases=("target_noise",),
+        "noise that smooths target actions (std)", default=0.2, ge=0, aliases=("target_noise",)
     )
     noise_clip: float = setting("largest smoothing noise", default=0.5, ge=0)
     policy_delay: int = setting(
-        "critic updates for each update of the policy",
-        default=2,
-        gt=0,
-        aliases=("policy_freq", "update_actor_freq"),
+        "critic updates per policy update", default=2, gt=0, aliases=("policy_freq", "update_actor_freq")
     )
     twin: bool = setting("false: the target uses the first critic alone (DDPG)", default=True)
     n_step: int = setting("rewards summed before the critic is asked", default=1, gt=0, unit="steps")

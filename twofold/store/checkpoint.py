@@ -88,7 +88,7 @@ class Checkpoints:
 
     # ---- writing ----
 
-    def save(self, step: int, state: Any, replay: Ring | None) -> Path:
+    def save(self, step: int, state: Any, replay: Ring[Any] | None) -> Path:
         """Write a checkpoint whole, or leave everything as it was."""
         arrays, rest = pack(state)
         contents = {"state.safetensors": encode(arrays), "state.json": files.to_json(rest)}
@@ -122,7 +122,12 @@ class Checkpoints:
         shutil.rmtree(old, ignore_errors=True)
 
     def _write(
-        self, folder: Path, contents: dict[str, bytes], replay: Ring | None, step: int, known: dict[str, Any]
+        self,
+        folder: Path,
+        contents: dict[str, bytes],
+        replay: Ring[Any] | None,
+        step: int,
+        known: dict[str, Any],
     ) -> dict[str, Any]:
         folder.mkdir()
         manifest: dict[str, Any] = {}
@@ -281,14 +286,14 @@ def _signed(step: int, listed: dict[str, Any]) -> bytes:
     return files.to_json(manifest | {"blake2b": _own_checksum(manifest)})
 
 
-def _new_bytes(replay: Ring, known: dict[str, Any]) -> int:
+def _new_bytes(replay: Ring[Any], known: dict[str, Any]) -> int:
     """About how many bytes of replay must be written anew."""
     row = replay.nbytes // replay.capacity
     names = {(a, b): f"replay_{a:012d}_{b:012d}.safetensors" for a, b in replay.segments()}
     return sum((b - a) * row for (a, b), name in names.items() if name not in known)
 
 
-def load_replay(replay: Ring, pieces: list[Path]) -> None:
+def load_replay(replay: Ring[Any], pieces: list[Path]) -> None:
     """Fill the ring from verified pieces, oldest first."""
     for piece in pieces:
         try:
