@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from twofold.api import check_env, train
     from twofold.assemble import Trained
-    from twofold.base.setting import setting, settings
+    from twofold.base.setting import setting
+    from twofold.base.setting import settings as declared
     from twofold.check import check_learner, check_networks
     from twofold.rows.check import check_world
     from twofold.settings.domains import Domain
@@ -29,11 +30,11 @@ _PLACES = {
     "check_learner": "check",
     "check_networks": "check",
     "check_world": "rows.check",
+    "declared": "base.setting:settings",
     "learners": "settings.registry",
     "load_policy": "store.policy_file",
     "networks": "settings.registry",
     "setting": "base.setting",
-    "settings": "base.setting",
     "train": "api",
     "worlds": "settings.registry",
 }
@@ -45,11 +46,11 @@ __all__ = [
     "check_learner",
     "check_networks",
     "check_world",
+    "declared",
     "learners",
     "load_policy",
     "networks",
     "setting",
-    "settings",
     "train",
     "worlds",
 ]
@@ -61,7 +62,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'twofold' has no attribute '{name}'")
     import importlib
 
-    return getattr(importlib.import_module(f"twofold.{_PLACES[name]}"), name)
+    module, _, other = _PLACES[name].partition(":")
+    return getattr(importlib.import_module(f"twofold.{module}"), other or name)
 
 
 def __dir__() -> list[str]:

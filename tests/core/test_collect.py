@@ -121,3 +121,14 @@ def test_a_nan_from_the_world_stops_with_the_tensor_named_and_the_arrays_handed_
     ):
         made.step()
     assert made.replay.added == 1
+
+
+def test_a_million_finished_episodes_fit_into_a_checkpoint() -> None:
+    made = collector(lambda: Counter(1))
+    made.finished = [{"return": float(i), "won": 1.0} for i in range(1000)] + [{"return": 2.0}]
+    state = made.state_dict()["finished"]
+    assert set(state) == {"return", "won"} and state["return"].shape == (1001,)
+    wanted = made.drain()
+    again = collector(lambda: Counter(1))
+    again.load_state_dict(made.state_dict() | {"finished": state})
+    assert str(again.drain()) == str(wanted)

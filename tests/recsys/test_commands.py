@@ -6,10 +6,10 @@ import pytest
 
 from twofold.assemble import assemble
 from twofold.base.errors import UserError
+from twofold.base.progress import Quiet
 from twofold.base.signals import Stopped
 from twofold.recsys import commands
 from twofold.settings.config import load
-from twofold.show.console import Quiet
 from twofold.store.checkpoint import pack
 from twofold.store.run import Run
 

@@ -27,4 +27,7 @@ class MissingPackage(UserError):
     """An optional package that the chosen part needs."""
 
     def __init__(self, package: str, extra: str, why: str) -> None:
-        super().__init__(f"{why} needs the package '{package}': pip install 'twofold[{extra}]'")
+        super().__init__(
+            f"{why} needs the package '{package}': pip install '{package}', or twofold with its extra "
+            f"'{extra}' from where you installed it, as in pip install -e '.[{extra}]'"
+        )

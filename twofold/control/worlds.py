@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from twofold.base.errors import ConfigError, MissingPackage, WorldError
+from twofold.base.errors import ConfigError, WorldError
 from twofold.base.setting import setting, settings
 from twofold.control.wrappers import ActionRepeat, FrameHistory
 from twofold.core.experience import rescale
@@ -106,9 +106,7 @@ def _made(name: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
     try:
         return gym.make(name, disable_env_checker=True, **kwargs)
     except gym.error.DependencyNotInstalled as error:
-        raise MissingPackage(
-            str(error).split("`")[1] if "`" in str(error) else "gymnasium", "all", name
-        ) from None
+        raise WorldError(f"{name} needs a package that is not installed: {error}") from None
     except (gym.error.UnregisteredEnv, gym.error.DeprecatedEnv) as error:
         hint = nearest(name, gym.registry)
         did = f"; did you mean '{hint}'?" if hint else ""

@@ -92,7 +92,7 @@ class Collector(Generic[Item]):
         """Mean metrics of the episodes that ended since the last call."""
         if not self.finished:
             return {}
-        names = self.finished[0].keys()
+        names = dict.fromkeys(name for episode in self.finished for name in episode)
         means = {f"collect/{n}": float(np.mean([e.get(n, np.nan) for e in self.finished])) for n in names}
         self.finished = []
         return means
@@ -103,7 +103,7 @@ class Collector(Generic[Item]):
             "episodes": self.episodes,
             "returns": self.returns,
             "lengths": self.lengths,
-            "finished": self.finished,
+            "finished": _columns(self.finished),
             "obs": dict(tree.items(self.obs, "obs")),
             "world": self.world.snapshot(),
             "policy": self.policy.state_dict(),
@@ -123,4 +123,16 @@ class Collector(Generic[Item]):
             raise WorldError("the world's observations have another shape than the checkpoint's") from None
         self.steps, self.episodes = int(state["steps"]), np.array(state["episodes"])
         self.returns, self.lengths = np.array(state["returns"]), np.array(state["lengths"])
-        self.finished = [dict(e) for e in state["finished"]]
+        self.finished = _episodes(state["finished"])
+
+
+def _columns(episodes: list[dict[str, float]]) -> State:
+    """Metrics of episodes as one array each: there may be a million of them between two log lines."""
+    names = dict.fromkeys(name for episode in episodes for name in episode)
+    return {name: np.array([episode.get(name, np.nan) for episode in episodes]) for name in names}
+
+
+def _episodes(columns: State) -> list[dict[str, float]]:
+    """What `_columns` was made of."""
+    rows = zip(*columns.values(), strict=True)
+    return [dict(zip(columns, map(float, row), strict=True)) for row in rows]

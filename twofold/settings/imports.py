@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import sys
@@ -23,15 +24,27 @@ def import_user_code(names: tuple[str, ...]) -> None:
 
 
 def _import_file(path: Path) -> None:
+    """Run a file once under a name of its own: `random.py` must neither be taken for Python's nor replace it."""
     if not path.is_file():
         raise UserError(f"--import={path}: no such file")
-    name = path.stem
+    whole = path.resolve()
+    known = sys.modules.get(path.stem)
+    if known is not None and getattr(known, "__file__", None) == str(whole):
+        return
+    name = (
+        path.stem if known is None else f"{path.stem}_{hashlib.blake2b(str(whole).encode()).hexdigest()[:8]}"
+    )
     if name in sys.modules:
         return
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, whole)
     if spec is None or spec.loader is None:
         raise UserError(f"--import={path}: not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    sys.path.insert(0, str(path.resolve().parent))
-    spec.loader.exec_module(module)
+    if str(whole.parent) not in sys.path:
+        sys.path.append(str(whole.parent))  # last, so that no file beside it hides a package
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise UserError(f"--import={path} failed: {type(error).__name__}: {error}") from error

@@ -43,7 +43,7 @@ def _experiment(place: str) -> Foreign:
             from sacred.observers import FileStorageObserver, MongoObserver
     except ModuleNotFoundError as error:
         raise UserError(
-            f"--observer=sacred needs the package '{error.name}': pip install 'twofold[sacred]' "
+            f"--observer=sacred needs the package '{error.name}': pip install sacred 'setuptools<81' "
             "(Sacred itself needs setuptools below 81)"
         ) from None
     experiment = Experiment("twofold", save_git_info=False)
