@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from twofold.base.setting import settings as declared
     from twofold.check import check_learner, check_networks
     from twofold.rows.check import check_world
-    from twofold.settings.domains import Domain
-    from twofold.settings.registry import learners, networks, worlds
+    from twofold.settings.domains import Domain, add_domain
+    from twofold.settings.registry import networks, register, worlds
     from twofold.store.policy_file import load_policy
 
 __version__ = "0.1.0"
@@ -26,14 +26,15 @@ _PLACES = {
     "ActorCritic": "learners.actor_critic",
     "Domain": "settings.domains",
     "Trained": "assemble",
+    "add_domain": "settings.domains",
     "check_env": "api",
     "check_learner": "check",
     "check_networks": "check",
     "check_world": "rows.check",
     "declared": "base.setting:settings",
-    "learners": "settings.registry",
     "load_policy": "store.policy_file",
     "networks": "settings.registry",
+    "register": "settings.registry",
     "setting": "base.setting",
     "train": "api",
     "worlds": "settings.registry",
@@ -42,14 +43,15 @@ __all__ = [
     "ActorCritic",
     "Domain",
     "Trained",
+    "add_domain",
     "check_env",
     "check_learner",
     "check_networks",
     "check_world",
     "declared",
-    "learners",
     "load_policy",
     "networks",
+    "register",
     "setting",
     "train",
     "worlds",

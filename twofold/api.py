@@ -18,7 +18,7 @@ from twofold.settings.imports import import_user_code
 from twofold.settings.presets import flatten
 from twofold.store.run import Run
 
-__all__ = ["Trained", "check_env", "check_learner", "check_networks", "check_world", "train"]
+__all__ = ["Trained", "check", "check_env", "check_learner", "check_networks", "check_world", "train"]
 
 
 def train(
@@ -42,14 +42,29 @@ def train(
     return run_to_end(Run.create(folder, resolved, shlex.join(sys.argv)), imports, progress, on_folder)
 
 
+def check(
+    config: str | None,
+    env_config: str | None,
+    *,
+    rows: int = 2,
+    imports: tuple[str, ...] = (),
+    **overrides: Any,
+) -> list[str]:
+    """What is wrong with a world and, where a config is named, with its learner and networks, in words."""
+    import_user_code(imports)
+    resolved = resolve(layers_for(config, env_config, flatten(overrides)))
+    world = make_world(resolved.config, purpose="train", rows=rows)
+    try:
+        problems = check_world(world)
+        if config is None or problems:
+            return problems
+        return check_networks(resolved.config, world) + check_learner(resolved.config, world)
+    finally:
+        world.close()
+
+
 def check_env(
     env_config: str = "gym", *, rows: int = 2, imports: tuple[str, ...] = (), **overrides: Any
 ) -> list[str]:
     """What is wrong with a world, in words; an empty list if it keeps the contract."""
-    import_user_code(imports)
-    config = resolve(layers_for(None, env_config, flatten(overrides))).config
-    world = make_world(config, purpose="train", rows=rows)
-    try:
-        return check_world(world)
-    finally:
-        world.close()
+    return check(None, env_config, rows=rows, imports=imports, **overrides)

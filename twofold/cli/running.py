@@ -13,10 +13,9 @@ from twofold.cli.showing import print_scores
 def _train(argv: list[str]) -> int:
     from twofold import api, assemble
     from twofold.base.errors import UserError
-    from twofold.settings.config import Layer, layers_for, resolve
+    from twofold.settings.config import layers_for, resolve
     from twofold.settings.domains import domains
     from twofold.settings.imports import import_user_code
-    from twofold.store.run import Run
 
     theirs = (option for domain in domains().values() for option in domain.train_options)
     typed = parse(argv, ("config", "env-config", "run", "runs", "from", "import", "observer", *theirs))
@@ -26,16 +25,12 @@ def _train(argv: list[str]) -> int:
     options, imports = typed.options, typed.options.get("import", ())
     if "from" in options:
         import_user_code(imports)
-        source = Run.open(Path(options["from"]))
-        resolved = resolve(
-            [Layer(options["from"], source.resolved.values), Layer("command line", typed.settings)]
-        )
-        folder = options.get("run") or assemble.new_folder(
-            resolved, Path(options.get("runs", "runs")), "from", None
-        )
-        run = Run.create(Path(folder), resolved, _command(argv))
+        run = _repeated(typed, _command(argv))
         return _finish(lambda: assemble.run_to_end(run, imports, _progress(), _announce))
-    names = options.get("config", "td3"), options.get("env-config", "pendulum")
+    names = (
+        options.get("config", "td3"),
+        options.get("env-config", None if "env" in typed.settings else "pendulum"),
+    )
 
     def work() -> Any:
         return api.train(
@@ -53,6 +48,20 @@ def _train(argv: list[str]) -> int:
     observed = _observer(str(options["observer"]))
     values = resolve(layers_for(*names, typed.settings)).values
     return _finish(lambda: observed(options["observer"], values, work))
+
+
+def _repeated(typed: Arguments, command: str) -> Any:
+    """A new run with the settings of another, and what was typed on top."""
+    from twofold.assemble import new_folder
+    from twofold.settings.config import Layer, resolve
+    from twofold.store.run import Run
+
+    options = typed.options
+    source = Run.open(Path(options["from"]))
+    layers = [Layer(options["from"], source.resolved.values), Layer("command line", typed.settings)]
+    resolved = resolve(layers)
+    folder = options.get("run") or new_folder(resolved, Path(options.get("runs", "runs")), "from", None)
+    return Run.create(Path(folder), resolved, command)
 
 
 def _observer(wanted: str) -> Any:
@@ -217,13 +226,18 @@ def _demo(argv: list[str]) -> int:
 def _check(argv: list[str]) -> int:
     from twofold import api
 
-    typed = parse(argv, ("env-config", "import"))
-    name = typed.options.get("env-config", "gym")
-    problems = api.check_env(name, imports=typed.options.get("import", ()), **typed.settings)
+    typed = parse(argv, ("config", "env-config", "import"))
+    config, env = typed.options.get("config"), typed.options.get("env-config")
+    named = env or (None if "env" in typed.settings else "gym")
+    problems = api.check(config, named, imports=typed.options.get("import", ()), **typed.settings)
     for problem in problems:
         print(f"wrong: {problem}")
     if not problems:
         print("the world keeps the contract: shapes, finite values, seeded episodes, exact resume")
+        if config:
+            print(
+                "the learner and its networks keep theirs: actions, determinism, states that come back whole"
+            )
     return 1 if problems else 0
 
 

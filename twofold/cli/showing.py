@@ -66,10 +66,12 @@ def _show_progress(run: Any) -> None:
 def _list(argv: list[str]) -> int:
     from twofold.base.errors import MissingPackage
     from twofold.settings.domains import domains
+    from twofold.settings.imports import import_user_code
     from twofold.settings.presets import Kind, presets
     from twofold.settings.registry import learners, networks, worlds
     from twofold.store.policy_file import zoo_names
 
+    import_user_code(parse(argv, ("import",)).options.get("import", ()))
     registries = {"worlds": worlds, "learners": learners, "networks": networks}
     for domain in domains().values():
         print(f"{domain.name}: {domain.about}")

@@ -74,7 +74,10 @@ and every run thinly.""",
 
 Write ONNX that takes raw observations and returns real actions, and check it against the policy.""",
     "demo": "usage: twofold demo\n\nTrain TD3 on Pendulum and show it against the untrained policy.",
-    "check": """usage: twofold check [--env-config=NAME] [--import=FILE.py] [settings]
+    "check": """usage: twofold check [--env-config=NAME | --env=WORLD] [--config=NAME] [--import=FILE.py] [settings]
 
-Say what is wrong with a world: shapes, finite values, episodes that are a function of (seed, actions), resuming.""",
+Say what is wrong with a world: shapes, finite values, episodes that are a function of (seed, actions), resuming.
+With --config also with its learner and networks: actions, determinism, states and policies that come back whole.
+examples: twofold check --env-config=gym env_args.id=Hopper-v5
+          twofold check --import=my_net.py --config=td3 --env-config=pendulum networks.name=mine/gated""",
 }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, NoReturn, Protocol
+from collections.abc import Callable
+from typing import Generic, NoReturn
 
 import numpy as np
 
@@ -12,12 +13,6 @@ from twofold.core.experience import Array, Item, Obs, Steps
 from twofold.core.protocols import Policy, State, World, Writer
 from twofold.core.replay import Ring
 from twofold.core.seeding import episode_seed
-
-
-class Refuse(Protocol):
-    """Called with what is not finite; never returns."""
-
-    def __call__(self, name: str, *, at: str, evidence: dict[str, Any]) -> NoReturn: ...
 
 
 class Collector(Generic[Item]):
@@ -32,7 +27,7 @@ class Collector(Generic[Item]):
         *,
         seed: int,
         warmup: int,
-        refuse: Refuse,
+        refuse: Callable[..., NoReturn],  # `Keeper.refuse`
     ) -> None:
         self.world, self.policy, self.writer, self.replay = world, policy, writer, replay
         self.seed, self.warmup, self.refuse = seed, warmup, refuse
@@ -134,5 +129,4 @@ def _columns(episodes: list[dict[str, float]]) -> State:
 
 def _episodes(columns: State) -> list[dict[str, float]]:
     """What `_columns` was made of."""
-    rows = zip(*columns.values(), strict=True)
-    return [dict(zip(columns, map(float, row), strict=True)) for row in rows]
+    return [dict(zip(columns, map(float, row), strict=True)) for row in zip(*columns.values(), strict=True)]

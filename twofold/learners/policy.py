@@ -17,6 +17,8 @@ from twofold.learners.nets import Nets
 from twofold.nets.acting import NumpyActor
 from twofold.nets.mlp import MLP
 
+Acting = Callable[[Obs], Array]
+
 
 class GaussianPolicy:
     """Acts with an actor; while exploring, adds Gaussian noise in the normalised action space."""
@@ -36,7 +38,8 @@ class GaussianPolicy:
         self.share = np.ones(rows, np.float32)  # of the schedule's noise, per row
         self._held: Array = np.zeros((rows, *actions), np.float32)
         module = nets.actor.module if explore else nets.acting
-        self.actor = _by_numpy(module) if type(module) is MLP else _by_torch(module)
+        # A tenth of torch's overhead where it can be; the world of an MLP gives vectors.
+        self.actor = cast(Acting, NumpyActor(module).act) if type(module) is MLP else _by_torch(module)
 
     def reset(self, rows: Array) -> None:
         self.episodes += int(rows.sum())
@@ -75,12 +78,7 @@ class GaussianPolicy:
         self.share, self._held = np.array(state["share"]), np.array(state["held"])
 
 
-def _by_numpy(module: MLP) -> Callable[[Obs], Array]:
-    """Acting with a small network on vectors: a tenth of torch's overhead."""
-    return cast(Callable[[Obs], Array], NumpyActor(module).act)  # the world of an MLP gives vectors
-
-
-def _by_torch(module: nn.Module) -> Callable[[Obs], Array]:
+def _by_torch(module: nn.Module) -> Acting:
     """Acting with any network."""
 
     @torch.no_grad()

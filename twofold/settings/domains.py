@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from twofold.base.errors import MissingPackage
+from twofold.base.errors import ConfigError, MissingPackage
 
 GROUP = "twofold.domains"
 
@@ -53,8 +53,24 @@ def function_at(place: str) -> Callable[..., Any]:
     return found
 
 
-@lru_cache(maxsize=1)
+_ADDED: dict[str, Domain] = {}  # by files that the user named with --import
+
+
+def add_domain(domain: Domain) -> Domain:
+    """Make a domain known for this process, from a file that is imported by the user's wish."""
+    known = domains().get(domain.name)
+    if known is not None and known != domain:
+        raise ConfigError(f"there is a domain '{domain.name}' already: choose another name")
+    _ADDED[domain.name] = domain
+    return domain
+
+
 def domains() -> dict[str, Domain]:
-    """Every installed domain by name."""
+    """Every installed domain by name, and those that were added."""
+    return _installed() | _ADDED
+
+
+@lru_cache(maxsize=1)
+def _installed() -> dict[str, Domain]:
     found = [point.load() for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)]
     return {domain.name: domain for domain in found}

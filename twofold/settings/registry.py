@@ -159,3 +159,14 @@ class Networks(Registry[Entry]):
 worlds = Worlds("world", home="control")
 learners = Learners("learner", home="", own=("twofold.learners",))
 networks = Networks("network", home="", own=("twofold.learners",))
+
+
+class Register:
+    """The decorators with which a file of the user's registers its parts."""
+
+    world = worlds.register
+    learner = learners.register
+    networks = networks.register
+
+
+register = Register()
