@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
-from twofold import api
 from twofold.assemble import assemble
 from twofold.base import finite
 from twofold.base.errors import UserError
@@ -72,7 +72,7 @@ def cost_of_checks(folder: Path, rounds: int = 600) -> dict[str, float]:
         found["update"].append(processor(partial(trainer.learner.update, batch)))
         found["step checks"].append(processor(partial(check_step, action, reward, obs)))
         found["update checks"].append(processor(trainer.learner.first_bad))
-    trainer.run.close()
+    trainer.keeper.run.close()
     medians = {name: statistics.median(values) * 1e6 for name, values in found.items()}
     # A step and an update already hold their checks, so the sum is the whole of a training step.
     whole = medians["step"] + medians["update"] + medians["update checks"]
@@ -89,13 +89,13 @@ def cost_of_saving(folder: Path, steps_per_second: float, rounds: int = 6) -> di
     """A full replay of a million transitions, saved every 60 s of training."""
     trainer = halfcheetah(folder, 1_000_000)
     trainer.collector.start()
-    trainer.run.lock()
+    trainer.keeper.run.lock()
     trainer.collector.step()
     fill(trainer, 1_000_000)
     first = [save_next(trainer, 1)[0] for _ in range(2)]
     new = int(steps_per_second * SAVE_SECONDS)
     usual, work = zip(*[save_next(trainer, new) for _ in range(rounds)], strict=True)
-    held = trainer.run.checkpoints.bytes_held()
+    held = trainer.keeper.run.checkpoints.bytes_held()
     again = halfcheetah(folder, 1_000_000)
     load = seconds(lambda: again._resume())
     after = save_next(again, new)[0]
@@ -190,7 +190,7 @@ def verify_alone(folder: Path) -> dict[str, float]:
     verified = seconds(lambda: store.read(step))
     trainer = halfcheetah(folder, 1_000_000)
     filled = seconds(lambda: load_replay(trainer.replay, store.read(step)[1])) - verified
-    trainer.run.close()
+    trainer.keeper.run.close()
     return {"verify every byte, s": verified, "fill replay, s": filled}
 
 
@@ -215,7 +215,7 @@ def report(found: dict[str, dict[str, float]], about: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    api.set_threads(1)
+    torch.set_num_threads(1)
     scratch = Path(tempfile.mkdtemp(prefix="twofold-faults-"))
     try:
         checks = cost_of_checks(scratch / "checks")

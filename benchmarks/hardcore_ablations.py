@@ -25,7 +25,7 @@ SHORT = {"trainer.steps": STEPS, "trainer.finalists": 1}
 WITHOUT: dict[str, dict[str, Any]] = {
     "one-step returns (n_step 1)": {"learner.n_step": 1},
     "without lidar history": {"env_args.lidar_history": []},
-    "a fall pays all of its -100 from the start": {"learner.reward_floor": None, "learner.reward_floor_end": None},
+    "a fall pays all of its -100 from the start": {"learner.reward_floor": None},
     "without layer norm": {"networks.critic_layer_norm": False},
 }  # fmt: skip
 

@@ -30,7 +30,9 @@ TERRAINS = 200
 def main(folder: Path, checkpoints: list[Path]) -> None:
     config = Run.open(folder).resolved.config
     world = make_world(config, purpose="eval", rows=config.trainer.eval_rows)
-    learner = make_learner(config, world.single_observation_space, world.single_action_space)
+    learner = make_learner(
+        config, world.single_observation_space, world.single_action_space, seeding.Generators(config.seed)
+    )
     found = []
     for checkpoint in checkpoints:
         state = unpack(

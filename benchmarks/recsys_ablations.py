@@ -20,7 +20,7 @@ from twofold.store.run import provenance
 
 RESULTS = Path(__file__).resolve().parent / "results"
 # A third of the preset's steps: what a part brings shows early.
-SHORT = {"trainer.steps": 64_000, "learner.lr_decay_over": 2_400, "trainer.eval_every": 64_000}
+SHORT = {"trainer.steps": 64_000, "learner.lr_decay.over": 2_400, "trainer.eval_every": 64_000}
 TRUE = {"env_args.quit": True}
 WITHOUT: dict[str, dict[str, Any]] = {
     "td3_rec": {},

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from learning import command
 
+from twofold.control import DOMAIN
 from twofold.store import files
-from twofold.store.policy_file import ZOO, seal, unseal
+from twofold.store.policy_file import seal, unseal
 
 
 def main(name: str, run: Path) -> int:
@@ -17,9 +18,9 @@ def main(name: str, run: Path) -> int:
     origin = json.loads((run / "provenance.json").read_text())
     made = {"command": command(origin["command"]), "packages": origin["packages"], "commit": origin["commit"]}
     about["score"] |= made | {"test": json.loads((run / "test.json").read_text())}
-    ZOO.mkdir(exist_ok=True)
-    files.replace_bytes(ZOO / f"{name}.safetensors", seal(arrays, about))
-    print(ZOO / f"{name}.safetensors")
+    assert DOMAIN.zoo is not None
+    files.replace_bytes(DOMAIN.zoo / f"{name}.safetensors", seal(arrays, about))
+    print(DOMAIN.zoo / f"{name}.safetensors")
     return 0
 
 
