@@ -36,7 +36,7 @@ def test_a_run_is_recorded_in_sacreds_layout(tmp_path):
 
 def test_an_absent_sacred_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacred", None)
-    with pytest.raises(UserError, match=r"twofold\[sacred\]"):
+    with pytest.raises(UserError, match=r"pip install sacred"):
         observed("sacred:somewhere", {}, lambda: None)
 
 

@@ -7,6 +7,7 @@ import types
 import typing
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -37,7 +38,7 @@ class Schema:
     leaves: dict[str, Setting]
     groups: dict[str, Setting]
 
-    @property
+    @cached_property
     def all(self) -> dict[str, Setting]:
         return self.leaves | self.groups
 
