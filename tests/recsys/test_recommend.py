@@ -11,7 +11,7 @@ import pytest
 from twofold import api
 from twofold.base.errors import CheckpointError, UserError
 from twofold.recsys.loaders import load
-from twofold.recsys.recommend import load_recommender
+from twofold.recsys.recommend import Question, load_recommender
 from twofold.store.policy_file import load_policy
 
 from .conftest import SHORT
@@ -129,7 +129,8 @@ def test_a_longer_list_begins_with_the_shorter_one(run):
 
 def test_the_first_item_is_what_the_policy_shows(run):
     policy = load_recommender(run)
-    obs = policy._obs(np.arange(20), [([], [])] * 20, repeats=True)
+    asked = [policy._asked(Question(user, repeats=True, rated=True)) for user in range(20)]
+    obs = policy._obs(np.arange(20), asked)
     shown = policy.loaded.learner.policy(explore=False, rows=20, rng=np.random.default_rng(0)).act(obs)
     found = policy.recommend_many([str(user) for user in range(20)], k=3, rated=True)
     np.testing.assert_array_equal(policy.catalogue.item_vectors[found.items[:, 0]], shown)

@@ -16,7 +16,11 @@ DOMAIN = Domain(
         ),
         "recommend": (
             "twofold.recsys.commands:recommend",
-            "ask a trained recommender    twofold recommend --run RUN --user 17",
+            "ask a trained recommender    twofold recommend RUN --user 17",
+        ),
+        "serve": (
+            "twofold.recsys.commands:serve",
+            "a trained recommender over HTTP    twofold serve RUN",
         ),
         "standings": (
             "twofold.recsys.commands:standings",

@@ -1,4 +1,4 @@
-"""The domain's commands: fit, recommend, standings, ope."""
+"""The domain's commands: fit, recommend, serve, standings, ope."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import csv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from twofold.base.errors import UserError
+from twofold.base.errors import MissingPackage, UserError
 from twofold.settings.config import layers_for, own_settings, resolve
 from twofold.settings.presets import parse_value
 
@@ -64,6 +64,31 @@ def recommend(argv: list[str]) -> int:
         flags = {"repeats": options.repeats, "rated": options.rated}
         found = policy.recommend(history=history, k=options.k, user=options.user, **flags)
         _print_items(policy, found, options)
+    return 0
+
+
+def serve(argv: list[str]) -> int:
+    """Answer questions over HTTP."""
+    typed = _parser(
+        "serve",
+        "A trained recommender over HTTP: /recommend, /feedback, /health, /openapi.json, and a page to try it.",
+        """examples:
+  twofold serve runs/coat/td3_rec_seed0
+  curl 'http://127.0.0.1:8000/recommend?user=17&k=5'
+  curl http://127.0.0.1:8000/recommend -d '{"history": [{"item": "12", "rating": 5}], "k": 5}'
+  curl http://127.0.0.1:8000/feedback -d '{"user": "17", "item": "40", "rating": 2}'""",
+    )
+    _add_run(typed)
+    typed.add_argument("--host", default="127.0.0.1", help="0.0.0.0: for everybody (default 127.0.0.1)")
+    typed.add_argument("--port", type=int, default=8000, help="(default 8000)")
+    typed.add_argument("--data", metavar="FILE", type=Path, help="today's ratings, mapped by name")
+    options = typed.parse_args(argv)
+    try:
+        from twofold.recsys.server import serve as serve_run
+    except ModuleNotFoundError as error:
+        raise MissingPackage(error.name or "starlette", "serve", "serving over HTTP") from None
+
+    serve_run(_run_of(options), options.host, options.port, options.data)
     return 0
 
 

@@ -6,8 +6,9 @@ All that is asked for is in the policy file: no data, no user model, no run dire
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -72,12 +73,24 @@ def _some(names: Sequence[str], most: int = 5) -> str:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is known of the users who ask: numbers, histories, and what must not be shown to them."""
+class Question:
+    """Who asks, and what may be shown: names as in the data."""
 
-    users: Array  # int64 [N], -1: never seen
-    histories: list[tuple[list[int], list[float]]]  # items and ratings, oldest first
-    forbidden: list[Array]  # item numbers of each row
+    user: str | int | None = None
+    history: Sequence[Entry] = ()
+    repeats: bool = False  # items of the history may come again
+    rated: bool = False  # items that the user rated in the data may come again
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A question in numbers."""
+
+    user: int  # -1: never seen
+    items: list[int]  # of the history, oldest first
+    ratings: list[float]
+    forbidden: Array  # items that must not be shown
+    block: int  # as in the world's observation
 
 
 def parts_of(loaded: LoadedPolicy) -> tuple[Nets, Chooser]:
@@ -117,18 +130,10 @@ class Recommender:
         """
         if user is not None and not self.knows(user):
             log.warning("user '%s' is not in the data: recommended as to an average user", user)
-        found = self.recommend_many([user], k, [history], repeats=repeats, rated=rated)
+        found = self.answers([Question(user, history, repeats, rated)], k)
         if found.items[0, 0] < 0:
             raise UserError("the user has seen every item: nothing is left to recommend")
-        number = self._user(user)
-        return [
-            Recommendation(
-                int(item), self._name(item), self.labels.title(item), float(value), float(rating),
-                self._reasons(number, item),
-            )
-            for item, value, rating in zip(found.items[0].tolist(), found.values[0], found.expected[0], strict=True)
-            if item >= 0
-        ]  # fmt: skip
+        return self.described(user, found, 0)
 
     def recommend_many(
         self,
@@ -139,22 +144,40 @@ class Recommender:
         rated: bool = False,
     ) -> Lists:
         """The same for many users at once, as arrays; `histories` goes with `users` row by row."""
-        if k < 1:
-            raise UserError(f"k must be at least 1, got {k}")
         given = histories if histories is not None else [()] * len(users)
         if len(given) != len(users):
             raise UserError(f"{len(users)} users and {len(given)} histories: one for each user is needed")
-        numbers = np.array([self._user(user) for user in users], np.int64)
-        told = [
-            self._history(history, number) for history, number in zip(given, numbers.tolist(), strict=True)
-        ]
-        forbidden = [
-            self._forbidden(*row, repeats, rated) for row in zip(users, numbers.tolist(), told, strict=True)
-        ]
-        asked = Asked(numbers, told, forbidden)
-        parts = [self._some_lists(asked, rows, k, repeats) for rows in self._chunks(len(users))]
+        rows = zip(users, given, strict=True)
+        return self.answers([Question(user, history, repeats, rated) for user, history in rows], k)
+
+    def answers(self, questions: Sequence[Question], k: int) -> Lists:
+        """The k best items for each question."""
+        if k < 1:
+            raise UserError(f"k must be at least 1, got {k}")
+        asked = [self._asked(question) for question in questions]
+        size = max(1, min(1000, _CELLS // len(self.catalogue.item_vectors)))
+        parts = [self._ranked(asked[start : start + size], k) for start in range(0, len(asked), size)]
+        if not parts:
+            none = np.zeros((0, k), np.float32)
+            return Lists(none.astype(np.int64), none, none, np.zeros(0, bool))
         items, values, expected = (np.concatenate(leaves) for leaves in zip(*parts, strict=True))
-        return Lists(items, values, expected, numbers >= 0)
+        return Lists(items, values, expected, np.array([one.user >= 0 for one in asked]))
+
+    def described(self, user: str | int | None, found: Lists, row: int) -> list[Recommendation]:
+        """One row of lists in words."""
+        taste = self._taste(self._user(user))
+        columns = found.items[row].tolist(), found.values[row].tolist(), found.expected[row].tolist()
+        return [
+            Recommendation(
+                item, self._name(item), self.labels.title(item), value, rating, self._reasons(taste, item)
+            )
+            for item, value, rating in zip(*columns, strict=True)
+            if item >= 0
+        ]
+
+    def check(self, history: Sequence[Entry]) -> None:
+        """Refuse a history with an item that is not in the catalogue or a rating off the scale."""
+        self._history(history, -1)
 
     def knows(self, user: str | int) -> bool:
         """Whether the user was in the data."""
@@ -215,33 +238,26 @@ class Recommender:
             )
         return rating
 
-    def _forbidden(
-        self,
-        user: str | int | None,
-        number: int,
-        told: tuple[list[int], list[float]],
-        repeats: bool,
-        rated: bool,
-    ) -> Array:
-        """Numbers of the items that must not be recommended to one user."""
-        found = [self._gone]
-        if not repeats:
-            found.append(np.array(told[0], np.int64))
-        if not rated and user is not None:
-            found += [self.labels.rated(number), self._rated_since.get(str(user), self._gone[:0])]
-        return np.concatenate(found)
+    def _asked(self, question: Question) -> _Asked:
+        """A question in numbers, with all that must not be shown in answer to it."""
+        number = self._user(question.user)
+        items, ratings = self._history(question.history, number)
+        forbidden = [self._gone]
+        if not question.repeats:
+            forbidden.append(np.array(items, np.int64))
+        if not question.rated and question.user is not None:
+            since = self._rated_since.get(str(question.user), self._gone[:0])
+            forbidden += [self.labels.rated(number), since]
+        block = self.settings.cool_down if question.repeats else self.settings.max_turn
+        return _Asked(number, items, ratings, np.concatenate(forbidden), block)
 
     # ---- ranking ----
 
-    def _chunks(self, rows: int) -> Iterator[slice]:
-        size = max(1, min(1000, _CELLS // len(self.catalogue.item_vectors)))
-        return (slice(start, start + size) for start in range(0, max(rows, 1), size))
-
     @torch.no_grad()
-    def _some_lists(self, asked: Asked, rows: slice, k: int, repeats: bool) -> tuple[Array, Array, Array]:
-        """Items, values and expected ratings [n, k] of some rows."""
-        users, forbidden = asked.users[rows], _padded(asked.forbidden[rows])
-        obs = self._obs(users, asked.histories[rows], repeats)
+    def _ranked(self, asked: list[_Asked], k: int) -> tuple[Array, Array, Array]:
+        """Items, values and expected ratings [n, k] for some questions."""
+        users, forbidden = np.array([one.user for one in asked]), _padded([one.forbidden for one in asked])
+        obs = self._obs(users, asked)
         seen, tables = Seen(obs, forbidden), self.chooser.tables
         items, group = self._candidates(seen, k)
         found = torch.from_numpy(items)
@@ -281,58 +297,67 @@ class Recommender:
         mask[:, count] = False
         return np.take_along_axis(mask, items, axis=1)
 
-    def _obs(
-        self, users: Array, histories: list[tuple[list[int], list[float]]], repeats: bool
-    ) -> dict[str, Array]:
+    def _obs(self, users: Array, asked: list[_Asked]) -> dict[str, Array]:
         """The observations that the world would give; only the newest items fit into their histories."""
-        size, rows = self.settings.max_turn, len(users)
-        newest = [(items[-(size - 1) :], ratings[-(size - 1) :]) for items, ratings in histories]
+        size, rows = self.settings.max_turn, len(asked)
         items, ratings = np.full((rows, size), -1, np.int32), np.zeros((rows, size), np.float32)
-        for row, (shown, given) in enumerate(newest):
-            items[row, : len(shown)], ratings[row, : len(given)] = shown, given
-        turn = np.array([[len(shown)] for shown, _ in newest], np.int32)
-        block = np.full((rows, 1), self.settings.cool_down if repeats else size, np.int32)
+        turn = np.array([[min(len(one.items), size - 1)] for one in asked], np.int32)
+        for row, (one, length) in enumerate(zip(asked, turn[:, 0].tolist(), strict=True)):
+            if length:
+                items[row, :length], ratings[row, :length] = one.items[-length:], one.ratings[-length:]
+        block = np.array([[one.block] for one in asked], np.int32)
         obs = {"user": users[:, None], "turn": turn, "block": block, "items": items, "ratings": ratings}
-        beliefs = self._beliefs(users, histories)
+        beliefs = self._beliefs(users, asked)
         return obs if beliefs is None else obs | {"belief": beliefs}
 
-    def _beliefs(self, users: Array, histories: list[tuple[list[int], list[float]]]) -> Array | None:
+    def _beliefs(self, users: Array, asked: list[_Asked]) -> Array | None:
         """What each whole history tells about its user [N, b]."""
         belief = Belief(self.catalogue, len(users))
         if not belief.width:
             return None
-        told = np.array([row for row, (items, _) in enumerate(histories) if items], np.int64)
+        told = np.array([row for row, one in enumerate(asked) if one.items], np.int64)
+        if not len(told):
+            return belief.mean
         some = Belief(self.catalogue, len(told))
         some.reset(np.arange(len(told)))
         # A shorter history goes on with its last item: an item that was seen before tells nothing new.
-        items, ratings = (_stretched([histories[row][side] for row in told.tolist()]) for side in (0, 1))
+        items = _stretched([asked[row].items for row in told.tolist()]).astype(np.int64)
+        ratings = _stretched([asked[row].ratings for row in told.tolist()]).astype(np.float32)
         for turn in range(items.shape[1]):
             before = items[:, :turn] if turn else np.full((len(told), 1), -1)
-            some.see(
-                users[told], items[:, turn].astype(np.int64), ratings[:, turn].astype(np.float32), before
-            )
+            some.see(users[told], items[:, turn], ratings[:, turn], before)
         belief.mean[told] = some.mean
         return belief.mean
 
     # ---- reasons ----
 
-    def _reasons(self, user: int, item: int) -> tuple[str, ...]:
-        """The item's own features that this user is expected to like, the most liked first."""
-        if not self.labels.feature_names:
+    def _reasons(self, taste: Array, item: int) -> tuple[str, ...]:
+        """The item's own features that the user is expected to like, the most liked first."""
+        if not len(taste):
             return ()
-        taste = self._taste(user)
-        own = [column for column in np.flatnonzero(self.labels.features[item]).tolist() if taste[column] > 0]
+        own = [column for column in self._columns[item] if taste[column] > 0]
         best = sorted(own, key=lambda column: -taste[column])[:3]
         return tuple(f"{self.labels.feature_names[column]} ({taste[column]:+.2f})" for column in best)
 
-    def _taste(self, user: int) -> Array:
-        """Expected rating with each feature less that without it [features]."""
-        expected = self.catalogue.item_factors @ self.catalogue.user_factors[user]
-        flags = self.labels.features != 0
+    @cached_property
+    def _columns(self) -> list[list[int]]:
+        """The features of each item."""
+        return [np.flatnonzero(row).tolist() for row in self.labels.features]
+
+    @cached_property
+    def _contrast(self) -> Array:
+        """Weights [items, features] that make of ratings their mean with a feature less that without it."""
+        flags = (self.labels.features != 0).astype(np.float32)
         having = flags.sum(axis=0)
-        with_it = expected @ flags / np.maximum(having, 1)
-        without = expected @ ~flags / np.maximum(len(flags) - having, 1)
-        return np.asarray(with_it - without)
+        rest = np.maximum(len(flags) - having, 1)
+        return np.asarray(flags / np.maximum(having, 1) - (1 - flags) / rest)
+
+    def _taste(self, user: int) -> Array:
+        """Expected rating with each feature less that without it [features]; none where there are no features."""
+        if not self.labels.feature_names:
+            return np.zeros(0, np.float32)
+        expected = self.catalogue.item_factors @ self.catalogue.user_factors[user]
+        return np.asarray(expected @ self._contrast)
 
 
 _NEVER = 1 << 30  # the group of what must not be recommended

@@ -1,0 +1,175 @@
+"""The recommender over HTTP: /recommend, /feedback, /health, a page to try it, and an OpenAPI description."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import uvicorn
+from pydantic import BaseModel, ValidationError
+from pydantic.json_schema import models_json_schema
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from twofold.base.errors import UserError
+from twofold.recsys.recommend import load_recommender
+from twofold.recsys.service import Answer, Ask, Busy, Feedback, Health, Noted, Refused, Service
+
+MOST_BYTES = 1_000_000  # of a request
+PAGE = Path(__file__).resolve().parent / "page.html"
+LOCAL = ("127.0.0.1", "localhost", "[::1]", "::1")
+Asked = TypeVar("Asked", bound=BaseModel)
+
+
+def app_of(service: Service, hosts: tuple[str, ...] = LOCAL) -> Starlette:
+    """The application; requests for other hosts than these are refused, since a page elsewhere may not ask for us."""
+
+    async def recommend(request: Request) -> Response:
+        return _json(await service.recommend(await _asked(request, Ask)))
+
+    async def recommend_by_query(request: Request) -> Response:
+        return _json(await service.recommend(_of_query(request)))
+
+    async def feedback(request: Request) -> Response:
+        return _json(service.feedback(await _asked(request, Feedback)))
+
+    async def health(request: Request) -> Response:
+        return _json(service.health())
+
+    async def users(request: Request) -> Response:
+        return JSONResponse(list(service.recommender.labels.users[:1000]))
+
+    async def history(request: Request) -> Response:
+        return JSONResponse(rated_titles(service, request.path_params["user"]))
+
+    async def openapi(request: Request) -> Response:
+        return JSONResponse(description())
+
+    async def page(request: Request) -> Response:
+        return HTMLResponse(PAGE.read_text(encoding="utf-8"))
+
+    routes = [
+        Route("/recommend", recommend, methods=["POST"]),
+        Route("/recommend", recommend_by_query, methods=["GET"]),
+        Route("/feedback", feedback, methods=["POST"]),
+        Route("/health", health),
+        Route("/users", users),
+        Route("/users/{user}", history),
+        Route("/openapi.json", openapi),
+        Route("/", page),
+    ]
+    return Starlette(
+        routes=routes,
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)],
+        exception_handlers={HTTPException: _refuse_http, Busy: _refuse(503), UserError: _refuse(422)},
+    )
+
+
+def rated_titles(service: Service, user: str) -> list[str]:
+    """What a user rated in the data, in words."""
+    labels = service.recommender.labels
+    number = labels.user_numbers.get(user, -1)
+    return [labels.title(item) for item in labels.rated(number).tolist()[:200]]
+
+
+def _json(answer: BaseModel) -> Response:
+    return Response(answer.model_dump_json(), media_type="application/json")
+
+
+async def _asked(request: Request, kind: type[Asked]) -> Asked:
+    """The body of a request as what it must be; too long, no JSON and wrong values each have their own answer."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_BYTES:
+            raise HTTPException(413, f"a request may have {MOST_BYTES} bytes")
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise HTTPException(
+            400 if first["type"] == "json_invalid" else 422, f"{where}: {first['msg']}"
+        ) from None
+
+
+def _of_query(request: Request) -> Ask:
+    """A question in the address: ?user=17&k=5."""
+    given = dict(request.query_params)
+    if unknown := given.keys() - {"user", "k"}:
+        raise HTTPException(422, f"unknown: {', '.join(sorted(unknown))}; a history goes by POST")
+    try:
+        return Ask(user=given.get("user"), k=int(given.get("k", 10)))
+    except ValueError as error:
+        message = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "must be a whole number"
+        raise HTTPException(422, f"k: {message}") from None
+
+
+def _refuse(status: int) -> Callable[[Request, Exception], Awaitable[Response]]:
+    async def answer(request: Request, error: Exception) -> Response:
+        return JSONResponse({"error": str(error)}, status)
+
+    return answer
+
+
+async def _refuse_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # what the handler is registered for
+    return JSONResponse({"error": error.detail}, error.status_code)
+
+
+def description() -> dict[str, Any]:
+    """The service in OpenAPI's terms, made from the same models that check requests."""
+    kinds: list[type[BaseModel]] = [Ask, Answer, Feedback, Noted, Health, Refused]
+    ways = [(kind, "validation") for kind in kinds]
+    _, schemas = models_json_schema(ways, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
+    query = [
+        {"name": "user", "in": "query", "schema": {"type": "string"}},
+        {"name": "k", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": 1000}},
+    ]
+    paths = {
+        "/recommend": {
+            "post": _operation("items for a user and a history", Answer, Ask),
+            "get": _operation("items for a user", Answer) | {"parameters": query},
+        },
+        "/feedback": {"post": _operation("tell what a user was shown or has rated", Noted, Feedback)},
+        "/health": {"get": _operation("what is served", Health)},
+    }
+    about = {"title": "twofold recommender", "version": "1"}
+    return {"openapi": "3.1.0", "info": about, "paths": paths, "components": {"schemas": schemas["$defs"]}}
+
+
+def _operation(summary: str, answer: type[BaseModel], ask: type[BaseModel] | None = None) -> dict[str, Any]:
+    found: dict[str, Any] = {"summary": summary, "responses": {"200": _content(answer, "the answer")}}
+    if ask is not None:
+        found["requestBody"] = _content(ask, "the question") | {"required": True}
+        refused = {"400": "not JSON", "413": "too long", "422": "a wrong value", "503": "too many questions"}
+        found["responses"] |= {status: _content(Refused, why) for status, why in refused.items()}
+    return found
+
+
+def _content(kind: type[BaseModel], about: str) -> dict[str, Any]:
+    schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
+    return {"description": about, "content": {"application/json": {"schema": schema}}}
+
+
+def serve(run: str, host: str, port: int, data: Path | None = None) -> None:
+    """Answer requests until stopped."""
+    import torch
+
+    torch.set_num_threads(1)
+    service = Service(load_recommender(run))
+    if data is not None:
+        from twofold.recsys.loaders import load
+
+        print(service.recommender.update(load("ratings", data).train).text())
+    hosts = LOCAL if host in LOCAL else ("*",)
+    print(json.dumps(service.health().model_dump()))
+    print(f"http://{host}:{port}/  (page), /recommend, /feedback, /health, /openapi.json; Ctrl-C ends")
+    uvicorn.run(app_of(service, hosts), host=host, port=port, log_level="warning", access_log=False)
