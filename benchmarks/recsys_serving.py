@@ -1,8 +1,8 @@
 """How fast a trained recommender is served: requests over HTTP under load, and lists for many users in one call.
 
 python benchmarks/recsys_serving.py RUN --out=benchmarks/results/recsys_serving
-The server is a process of its own; the load comes from this one, over connections that are kept open, each asking again as
-soon as it is answered. Latency is measured by the asker, from the first byte sent to the last byte read.
+The server is a process of its own; the load comes from this one, over connections that are kept open, each asking
+again as soon as it is answered. Latency is measured by the asker, from the first byte sent to the last byte read.
 """
 
 from __future__ import annotations

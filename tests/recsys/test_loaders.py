@@ -23,7 +23,7 @@ def test_a_csv_is_read_by_its_header_in_any_order(tmp_path):
 
 
 def test_a_missing_column_is_named(tmp_path):
-    with pytest.raises(UserError, match="no column named rating or value"):
+    with pytest.raises(UserError, match="no column for the rating"):
         load("ratings", write(tmp_path / "my.csv", "user,item,stern\n1,2,3\n"))
 
 

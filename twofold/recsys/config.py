@@ -8,6 +8,7 @@ from pydantic import field_validator
 
 from twofold.base.errors import ConfigError
 from twofold.base.setting import setting, settings
+from twofold.recsys.reading import ColumnsConfig
 from twofold.recsys.synthetic import SyntheticConfig
 from twofold.recsys.user_model import UserModelConfig
 
@@ -38,6 +39,7 @@ class UsersConfig:
     path: str | None = setting(
         "file or folder of the ratings; null: $TWOFOLD_DATA/<data>, or data/<data>", default=None
     )
+    columns: ColumnsConfig = setting("columns of the file (data=ratings)", default=ColumnsConfig())
     user_model: str | None = setting(
         "run directory of `twofold fit`; null: fitted when missing, kept in $TWOFOLD_RUNS/user_models",
         default=None,

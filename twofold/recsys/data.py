@@ -89,6 +89,8 @@ REASONS = {
     "out of range": "left out",
     "duplicate pair": "the last one kept",
     "too few columns": "left out",
+    "too many columns": "left out",
+    "time not understood": "kept, without its time",
 }
 
 
@@ -102,6 +104,11 @@ class BadRows:
 
     def add(self, reason: str, line: int) -> None:
         self.lines.setdefault(reason, []).append(line)
+
+    def add_rows(self, reason: str, lines: Array) -> None:
+        """Many rows of one kind."""
+        if len(lines):
+            self.lines.setdefault(reason, []).extend(lines.tolist())
 
     def count(self, reason: str) -> int:
         return len(self.lines.get(reason, ()))
@@ -188,6 +195,15 @@ def _ids(names: list[str], known: Sequence[str] | None) -> tuple[Array, tuple[st
     if unknown := [name for name in names if name not in place]:
         raise UserError(f"id '{unknown[0]}' is not in the catalogue ({len(unknown)} such ids)")
     return np.array([place[name] for name in names], np.int32), ordered
+
+
+def dense_ids(codes: Array, names: Sequence[str]) -> tuple[Array, tuple[str, ...]]:
+    """Dense ids of numbered names, in the order of the names; names that no code uses get none."""
+    used = np.unique(codes)
+    ordered = sorted(used.tolist(), key=lambda code: _order(names[code]))
+    place = np.zeros(len(names), np.int32)
+    place[ordered] = np.arange(len(ordered))
+    return place[codes], tuple(names[code] for code in ordered)
 
 
 def from_matrix(matrix: Array) -> Ratings:

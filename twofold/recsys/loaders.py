@@ -10,41 +10,49 @@ from pathlib import Path
 
 import numpy as np
 
-from twofold.base.errors import MissingPackage, UserError
+from twofold.base.errors import UserError
 from twofold.recsys.data import Array, BadRows, Dataset, Features, Ratings, category_table, from_matrix, table
+from twofold.recsys.reading import ColumnsConfig, places, read_features, read_ratings
 from twofold.recsys.truth import Matrix
-
-USER_COLUMNS = ("user", "user_id", "userid", "uid")
-ITEM_COLUMNS = ("item", "item_id", "itemid", "movie_id", "video_id", "song_id")
-VALUE_COLUMNS = ("rating", "value", "score", "stars", "click", "is_click", "watch_ratio")
-TIME_COLUMNS = ("timestamp", "time", "ts", "time_ms")
 
 Records = Iterator[tuple[int, Sequence[str]]]
 
 
-def load(kind: str, path: Path | None) -> Dataset:
+def load(kind: str, path: Path, columns: ColumnsConfig | None = None) -> Dataset:
     """The data set of this format at `path` (a file for `ratings`, else a folder of published files)."""
-    if path is None or not path.exists():
+    if not path.exists():
         raise UserError(f"no {kind} data at '{path}': set env_args.path to where its files are")
-    return FORMATS[kind](path)
+    return ratings(path, columns) if kind == "ratings" else FORMATS[kind](path)
 
 
-def ratings(path: Path) -> Dataset:
-    """A CSV (or TSV) or Parquet file with columns user, item, rating and optionally a timestamp.
+def ratings(path: Path, columns: ColumnsConfig | None = None) -> Dataset:
+    """A CSV, TSV (also .gz) or Parquet file of users, items, ratings and optionally times and titles.
 
-    Optional feature tables beside it: NAME.users.csv and NAME.items.csv, their first column is the id.
+    Beside it may lie tables of features: NAME.users.csv, NAME.items.csv, or movies.csv; their first column is the id.
     """
-    records = _parquet(path) if path.suffix in (".parquet", ".pq") else _delimited(path)
-    train, report = table(records, path.name)
+    train, report, titles = read_ratings(path, columns)
+    stem = path.name.split(".")[0]
+    user_features, _ = _beside(path, (f"{stem}.users.csv",), train.user_names)
+    item_features, more = _beside(path, (f"{stem}.items.csv", "items.csv", "movies.csv"), train.item_names)
+    titles |= more
     return Dataset(
-        name=path.stem,
+        name=stem,
         train=train,
         low=float(train.values.min()),
         high=float(train.values.max()),
-        user_features=_feature_table(path.with_suffix(".users.csv"), train.user_names),
-        item_features=_feature_table(path.with_suffix(".items.csv"), train.item_names),
+        user_features=user_features,
+        item_features=item_features,
+        item_titles=tuple(titles.get(name, name) for name in train.item_names) if titles else None,
         report=report,
     )
+
+
+def _beside(
+    path: Path, names: tuple[str, ...], ids: tuple[str, ...]
+) -> tuple[Features | None, dict[str, str]]:
+    """The first of these tables that lies beside a file."""
+    found = next((path.with_name(name) for name in names if path.with_name(name).exists()), None)
+    return (None, {}) if found is None else read_features(found, ids)
 
 
 def coat(folder: Path) -> Dataset:
@@ -149,7 +157,6 @@ def kuairand(folder: Path) -> Dataset:
 
 
 FORMATS: dict[str, Callable[[Path], Dataset]] = {
-    "ratings": ratings,
     "coat": coat,
     "yahoo": yahoo,
     "movielens": movielens,
@@ -189,37 +196,11 @@ def _delimited(path: Path, separator: str | None = None, want: str | None = None
         file.seek(0)
         separator = separator or ("\t" if "\t" in first else ";" if ";" in first else ",")
         reader = csv.reader(file, delimiter=separator)
-        header = [name.split(":")[0].strip().lower() for name in next(reader)]
-        columns = _columns(header, path.name, want)
+        header = [name.strip() for name in next(reader)]
+        found = places(header, ColumnsConfig(rating=want), path.name)
+        columns = [header.index(found[name]) for name in ("user", "item", "rating", "time") if name in found]
         for row in reader:
             yield reader.line_num, [row[c] if c < len(row) else "" for c in columns] if row else []
-
-
-def _columns(header: list[str], source: str, want: str | None) -> list[int]:
-    """Where user, item, rating and (if there is one) time stand in this header."""
-    found = []
-    kinds = (USER_COLUMNS, ITEM_COLUMNS, (want,) if want else VALUE_COLUMNS)
-    for choices in kinds:
-        place = next((header.index(name) for name in choices if name in header), None)
-        if place is None:
-            raise UserError(
-                f"{source} has no column named {' or '.join(choices)}; it has {', '.join(header)}"
-            )
-        found.append(place)
-    return found + [header.index(name) for name in TIME_COLUMNS if name in header][:1]
-
-
-def _parquet(path: Path) -> Records:
-    """The rating columns of a Parquet file; needs pyarrow."""
-    try:
-        import pyarrow.parquet as parquet  # type: ignore[import-not-found,unused-ignore]
-    except ModuleNotFoundError:
-        raise MissingPackage("pyarrow", "recsys", f"reading {path.name}") from None
-    frame = parquet.read_table(path)
-    header = [name.lower() for name in frame.column_names]
-    columns = [frame.column(c).to_pylist() for c in _columns(header, path.name, None)]
-    for number, row in enumerate(zip(*columns, strict=True), 1):
-        yield number, ["" if value is None else str(value) for value in row]
 
 
 def _clipped(records: Records, source: str) -> tuple[Ratings, BadRows]:
@@ -272,14 +253,3 @@ def _with_genres(data: Dataset, groups: list[list[int]], names: tuple[str, ...] 
         values[row, group] = 1.0
     labels = names or tuple(f"genre:{index}" for index in range(count))
     return replace(data, categories=category_table(groups), item_features=Features(values, labels))
-
-
-def _feature_table(path: Path, names: tuple[str, ...]) -> Features | None:
-    """A CSV of numbers by id; ids that are absent get zeros."""
-    if not path.exists():
-        return None
-    with path.open(newline="", encoding="utf-8") as file:
-        header = next(csv.reader(file))[1:]
-    rows = {row[0]: [float(value or 0) for value in row[1:]] for _, row in _body(path)}
-    blank = [0.0] * len(header)
-    return Features(np.array([rows.get(name, blank) for name in names], np.float32), tuple(header))

@@ -22,6 +22,7 @@ from twofold.recsys.config import Kind, UsersConfig
 from twofold.recsys.data import Dataset, Ratings
 from twofold.recsys.labels import Labels
 from twofold.recsys.loaders import load
+from twofold.recsys.reading import ColumnsConfig
 from twofold.recsys.synthetic import SyntheticConfig, synthetic
 from twofold.recsys.truth import complete
 from twofold.recsys.user_model import UserModel, UserModelConfig
@@ -46,12 +47,13 @@ class Source:
     path: Path
     made_up: SyntheticConfig
     holdout: float
+    columns: ColumnsConfig
     stamp: Stamp
 
     @classmethod
     def of(cls, cfg: UsersConfig) -> Source:
         path = Path(cfg.path) if cfg.path else data_root() / cfg.data
-        return cls(cfg.data, path, cfg.synthetic, cfg.holdout, stamp_of(path))
+        return cls(cfg.data, path, cfg.synthetic, cfg.holdout, cfg.columns, stamp_of(path))
 
 
 def stamp_of(path: Path) -> Stamp:
@@ -99,7 +101,7 @@ def dataset(source: Source) -> Dataset:
     """The data set; where it has no true users, its log is split and completed to make some."""
     if source.kind == "synthetic":
         return synthetic(source.made_up)
-    data = load(source.kind, source.path)
+    data = load(source.kind, source.path, source.columns)
     if data.report is not None and data.report.total:
         log.warning("%s", data.report.text())
     return data if data.truth is not None else _with_completed_truth(data, source.holdout)

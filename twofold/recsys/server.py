@@ -106,7 +106,7 @@ def _of_query(request: Request) -> Ask:
     if unknown := given.keys() - {"user", "k"}:
         raise HTTPException(422, f"unknown: {', '.join(sorted(unknown))}; a history goes by POST")
     try:
-        return Ask(user=given.get("user"), k=int(given.get("k", 10)))
+        return Ask(user=given.get("user"), history=[], k=int(given.get("k", 10)))
     except ValueError as error:
         message = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "must be a whole number"
         raise HTTPException(422, f"k: {message}") from None
