@@ -44,12 +44,11 @@ class UsersConfig:
         "run directory of `twofold fit`; null: fitted when missing, kept in $TWOFOLD_RUNS/user_models",
         default=None,
     )
-    holdout: float = setting(
-        "data without true users: this share of the log is hidden from the user model",
-        default=0.3,
-        ge=0,
-        lt=1,
+    split: Literal["last", "time", "random"] = setting(
+        "what is hidden of a log that has no test part: each user's last rating, the newest, or random ones",
+        default="last",
     )
+    holdout: float = setting("share that split=time and split=random hide", default=0.3, gt=0, lt=1)
     max_turn: int = setting("an episode is cut after this long", default=30, ge=1, unit="turns")
     force_length: int = setting("length of an episode in the mode NX_10", default=10, ge=1, unit="turns")
     quit: Literal["model", "true", "none"] = setting(

@@ -50,6 +50,25 @@ class Ratings:
             self, users=self.users[rows], items=self.items[rows], values=self.values[rows], times=times
         )
 
+    def without_last(self) -> tuple[Ratings, Ratings]:
+        """Two logs: all but each user's last rating, and those; a user with one rating keeps it."""
+        times = np.arange(len(self)) if self.times is None else np.nan_to_num(self.times)
+        order = np.lexsort((np.arange(len(self)), times, self.users))
+        users = self.users[order]
+        last = np.append(users[1:] != users[:-1], True)
+        several = np.insert(users[1:] == users[:-1], 0, False)
+        hidden = np.zeros(len(self), bool)
+        hidden[order[last & several]] = True
+        return self.take(np.flatnonzero(~hidden)), self.take(np.flatnonzero(hidden))
+
+    def before(self, share: float) -> tuple[Ratings, Ratings]:
+        """Two logs: what was rated before the moment that leaves `share` of the rows after it, and the rest."""
+        if self.times is None:
+            raise UserError("a split by time needs times: env_args.split=last or random")
+        moment = np.nanquantile(self.times, 1 - share)
+        later = np.nan_to_num(self.times, nan=-np.inf) > moment
+        return self.take(np.flatnonzero(~later)), self.take(np.flatnonzero(later))
+
     def split(self, share: float, rng: np.random.Generator) -> tuple[Ratings, Ratings]:
         """Two logs: a random `1 - share` of the rows and the rest."""
         order = rng.permutation(len(self))

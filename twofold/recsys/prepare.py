@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -46,6 +46,7 @@ class Source:
     kind: Kind
     path: Path
     made_up: SyntheticConfig
+    split: Literal["last", "time", "random"]
     holdout: float
     columns: ColumnsConfig
     stamp: Stamp
@@ -53,7 +54,7 @@ class Source:
     @classmethod
     def of(cls, cfg: UsersConfig) -> Source:
         path = Path(cfg.path) if cfg.path else data_root() / cfg.data
-        return cls(cfg.data, path, cfg.synthetic, cfg.holdout, cfg.columns, stamp_of(path))
+        return cls(cfg.data, path, cfg.synthetic, cfg.split, cfg.holdout, cfg.columns, stamp_of(path))
 
 
 def stamp_of(path: Path) -> Stamp:
@@ -104,15 +105,20 @@ def dataset(source: Source) -> Dataset:
     data = load(source.kind, source.path, source.columns)
     if data.report is not None and data.report.total:
         log.warning("%s", data.report.text())
-    return data if data.truth is not None else _with_completed_truth(data, source.holdout)
+    return data if data.truth is not None else _with_completed_truth(data, source)
 
 
-def _with_completed_truth(data: Dataset, holdout: float) -> Dataset:
+def _with_completed_truth(data: Dataset, source: Source) -> Dataset:
     """True users completed from all ratings; the user model sees only a part of them."""
     if data.test is not None:
         return replace(data, truth=complete(joined(data.train, data.test), data.low, data.high))
     truth = complete(data.train, data.low, data.high)
-    train, test = data.train.split(holdout, np.random.default_rng(0))
+    if source.split == "last":
+        train, test = data.train.without_last()
+    elif source.split == "time":
+        train, test = data.train.before(source.holdout)
+    else:
+        train, test = data.train.split(source.holdout, np.random.default_rng(0))
     return replace(data, train=train, test=test, truth=truth)
 
 

@@ -80,6 +80,7 @@ class Question:
     history: Sequence[Entry] = ()
     repeats: bool = False  # items of the history may come again
     rated: bool = False  # items that the user rated in the data may come again
+    without: Sequence[str] = ()  # further items that must not come
 
 
 @dataclass(frozen=True)
@@ -243,6 +244,8 @@ class Recommender:
         number = self._user(question.user)
         items, ratings = self._history(question.history, number)
         forbidden = [self._gone]
+        if question.without:
+            forbidden.append(np.array([self._item(name) for name in question.without], np.int64))
         if not question.repeats:
             forbidden.append(np.array(items, np.int64))
         if not question.rated and question.user is not None:
