@@ -18,7 +18,8 @@ import torch
 from twofold import api
 from twofold.recsys.config import UsersConfig
 from twofold.recsys.metrics import over_seeds
-from twofold.recsys.standings import COLUMNS, draw, table, text
+from twofold.recsys.standings import draw, text
+from twofold.recsys.standings import standings as stand
 from twofold.settings.config import load, own_settings
 from twofold.settings.presets import parse_value
 from twofold.store.run import provenance
@@ -60,7 +61,7 @@ def main() -> None:
     folders = trained(options, settings)
     scores = tested(folders)
     world = load(options.config, options.env_config, **settings).config.env_args
-    standings = table(own_settings(UsersConfig, world), folders, 3)
+    standings = stand(own_settings(UsersConfig, world), folders, 3)
     seeds = " ".join(map(str, options.seeds))
     command = f"python benchmarks/recsys.py --env-config={options.env_config} --seeds {seeds}"
     command += f" --out=benchmarks/results/{options.out.name}"
@@ -69,14 +70,14 @@ def main() -> None:
         "provenance": provenance(command),
         "settings": settings,
         "td3_rec": scores,
-        "standings": standings,
+        "answers": standings.answers,
+        "real": standings.real,
+        "standings": standings.simulated,
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.with_suffix(".json").write_text(json.dumps(record, indent=1))
-    options.out.with_suffix(".md").write_text(
-        f"`{command}`\n\n{options.note}\n\n{text(standings, COLUMNS)}\n"
-    )
-    draw(standings, options.out.with_suffix(".png"))
+    options.out.with_suffix(".md").write_text(f"`{command}`\n\n{options.note}\n\n{text(standings)}\n")
+    draw(standings.simulated, options.out.with_suffix(".png"))
     for mode, score in scores.items():
         print(f"{mode:<9} return {score['return']['mean']:.2f} ± {score['return']['half']:.2f}")
 

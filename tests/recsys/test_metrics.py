@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from twofold.recsys.data import Dataset, category_table, from_matrix
-from twofold.recsys.metrics import diversity, markdown, measure, novelty, over_seeds
+from twofold.recsys.metrics import diversity, measure, novelty, over_seeds
 
 DATA = Dataset(
     "tiny", from_matrix(np.array([[5, 5, 0], [5, 0, 0]])), 1, 5, categories=category_table([[0], [0], [1]])
@@ -35,4 +35,3 @@ def test_intervals_over_seeds_use_student_quantiles():
     found = over_seeds([{"return": 1.0}, {"return": 2.0}, {"return": 3.0}])
     assert found["return"]["mean"] == 2.0
     assert found["return"]["half"] == pytest.approx(4.303 / np.sqrt(3), rel=1e-3)
-    assert "| random | 2.00 ± 2.48 |" in markdown({"random": found}, ("return",))

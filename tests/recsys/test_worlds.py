@@ -81,7 +81,8 @@ def test_one_mean_world_can_be_asked_for(config):
 
 def test_the_category_family_counts_categories(config):
     assert isinstance(
-        make(config(quit_family="category"), rows=1, purpose="FB").feelings.quit_rule, CategoryCount
+        make(config(quit_family="category", quit="true"), rows=1, purpose="FB").feelings.quit_rule,
+        CategoryCount,
     )
 
 
@@ -113,3 +114,13 @@ def test_own_ratings_get_true_users_by_completion(tmp_path, config):
     assert data.truth.shape == (12, 9)
     assert len(data.train) + len(data.test) == len(lines)
     assert make(cfg, rows=2, purpose="FB").items == 9
+
+
+def test_categories_with_a_model_that_knows_none_are_refused():
+    with pytest.raises(ConfigError, match="quit=true or none"):
+        UsersConfig(quit_family="category")
+
+
+def test_a_share_of_the_pairs_is_too_close_whatever_the_data(config):
+    rule = make(config(leave_share=0.1), rows=1, purpose="FB").feelings.quit_rule
+    assert rule.close[0][np.triu_indices(24, 1)].mean() == pytest.approx(0.1, abs=0.02)

@@ -155,9 +155,7 @@ def _print_items(policy: Recommender, found: list[Recommendation], options: argp
     for entry in found:
         line = f"{entry.title:<28} {entry.value:7.3f} {entry.expected_rating:14.2f} {counts[entry.item]:9d}"
         print(f"{line}  {', '.join(entry.reasons)}".rstrip())
-    if options.user is not None and not policy.knows(options.user):
-        print(f"user '{options.user}' is not in the data: recommended as to an average user")
-    elif options.user is not None and not options.rated:
+    if options.user is not None and policy.knows(options.user) and not options.rated:
         print("items that the user has rated are left out (--rated keeps them)")
 
 
@@ -177,7 +175,7 @@ def standings(argv: list[str]) -> int:
     """Trained runs beside all baselines."""
     typed = _parser(
         "standings",
-        "Trained policies beside all baselines, on the true users, in the modes FB, NX_0 and NX_10.",
+        "Trained policies beside all others: on what users really did (hidden ratings), and in simulated episodes.",
         """examples:
   twofold standings --env-config=coat
   twofold standings --env-config=coat --runs runs/coat/td3_rec_seed* --out=coat_standings
@@ -191,15 +189,15 @@ a star marks baselines that look at the truth""",
     typed.add_argument("--out", help="also write OUT.md, OUT.json and OUT.png")
     typed.add_argument("settings", nargs="*", help="key=value")
     options, extra = typed.parse_known_args(argv)
-    from twofold.recsys.standings import COLUMNS, draw, reaches, table, text, write
+    from twofold.recsys.standings import draw, text, write
+    from twofold.recsys.standings import standings as stand
 
     cfg = _users_config(options.env_config, [*options.settings, *extra])
-    runs = [Path(run) for run in options.runs]
-    found, reached = table(cfg, runs, options.seeds), reaches(runs)
-    print(text(found, COLUMNS, reached))
+    found = stand(cfg, [Path(run) for run in options.runs], options.seeds)
+    print(text(found))
     if options.out:
-        write(found, reached, Path(options.out))
-        draw(found, Path(options.out).with_suffix(".png"))
+        write(found, Path(options.out))
+        draw(found.simulated, Path(options.out).with_suffix(".png"))
     return 0
 
 

@@ -64,6 +64,12 @@ class UsersConfig:
     leave_threshold: float = setting(
         "distance below which, or count of a category above which, a user quits", default=6.0
     )
+    leave_share: float | None = setting(
+        "the closest item pairs, this share of all, are too close: in place of a threshold that depends on the data",
+        default=None,
+        gt=0,
+        lt=1,
+    )
     num_leave_compute: int = setting(
         "how far the quit rule looks back", default=7, ge=1, unit="items", aliases=("quit_window",)
     )
@@ -122,3 +128,8 @@ class UsersConfig:
     def __post_init__(self) -> None:
         if self.force_length > self.max_turn:
             raise ConfigError("env_args.force_length must not be above env_args.max_turn")
+        if self.quit_family == "category" and self.quit == "model":
+            raise ConfigError(
+                "env_args.quit=model knows no categories, so quit_family=category would train with the true rule: "
+                "say env_args.quit=true or none"
+            )

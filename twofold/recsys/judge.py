@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -23,6 +23,7 @@ class Judged:
 
     mean: float
     half: float  # of the 95 % interval over users
+    values: Array = field(default_factory=lambda: np.zeros(0))  # of each user
 
 
 Verdict = dict[str, Judged]  # metric -> value
@@ -92,8 +93,16 @@ def hidden_items(data: Dataset, liked: float | None = None) -> tuple[Array, list
 
 
 def _over_users(values: Array) -> Judged:
-    spread = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-    return Judged(float(values.mean()), half_interval(spread, len(values)))
+    return Judged(float(values.mean()), _half(values), values)
+
+
+def _half(values: Array) -> float:
+    return half_interval(float(values.std(ddof=1)) if len(values) > 1 else 0.0, len(values))
+
+
+def difference(one: Array, other: Array) -> tuple[float, float]:
+    """Mean difference of two policies over the same users, and half its 95 % interval."""
+    return float((one - other).mean()), _half(one - other)
 
 
 def errors(expected: Matrix | Factors, data: Dataset) -> Verdict:
@@ -104,10 +113,11 @@ def errors(expected: Matrix | Factors, data: Dataset) -> Verdict:
     squares = np.square(guess - test.values)
     per_user = np.bincount(test.users, squares) / np.maximum(np.bincount(test.users), 1)
     seen = np.unique(test.users)
-    spread = half_interval(float(per_user[seen].std(ddof=1)) if len(seen) > 1 else 0.0, len(seen))
     rmse = float(np.sqrt(squares.mean()))
+    # By the delta method: the interval of the mean square, over twice its root.
+    half = _half(per_user[seen]) / (2 * max(rmse, 1e-9))
     return {
-        "rmse": Judged(rmse, spread / (2 * max(rmse, 1e-9))),
+        "rmse": Judged(rmse, half),
         "calibration": Judged(_off(guess, test.values), 0.0),
     }
 

@@ -88,15 +88,3 @@ def over_seeds(results: list[dict[str, float]]) -> dict[str, dict[str, float]]:
             "std": spread,
         }
     return found
-
-
-def markdown(rows: dict[str, dict[str, dict[str, float]]], columns: tuple[str, ...]) -> str:
-    """A table: one line per policy, mean ± half interval per metric."""
-    lines = ["| policy | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
-    for name, metrics in rows.items():
-        cells = []
-        for column in columns:
-            value = metrics.get(column)
-            cells.append("" if value is None else f"{value['mean']:.2f} ± {value['half']:.2f}")
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)

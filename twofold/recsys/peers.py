@@ -115,7 +115,7 @@ def _windows(items: Array, begins: Array, ends: Array, window: int, none: int) -
     return np.where(places >= begins[:, None], items[np.maximum(places, 0)], none)
 
 
-def sasrec(log: Ratings, *, steps: int = 4000, window: int = 50, width: int = 64, seed: int = 0) -> Scores:
+def sasrec(log: Ratings, *, steps: int = 800, window: int = 50, width: int = 64, seed: int = 0) -> Scores:
     """SASRec (Kang and McAuley 2018) with a softmax over all items, trained to say the next item of random places."""
     items, starts = sequences(log)
     count, rng = len(log.item_names), np.random.default_rng(seed)
@@ -139,8 +139,9 @@ def sasrec(log: Ratings, *, steps: int = 4000, window: int = 50, width: int = 64
     return scores
 
 
-def peers(log: Ratings, steps: int = 4000) -> dict[str, Scores]:
+def peers(log: Ratings) -> dict[str, Scores]:
     """Every peer that fits into memory, fitted to the log."""
+    steps = int(np.clip(len(log) // 128, 100, 3000))
     found = {"random": at_random(log), "popularity by count": popularity_by_count(log)}
     if len(log.item_names) > MOST_ITEMS:
         return found

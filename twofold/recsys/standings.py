@@ -1,8 +1,10 @@
-"""Policies side by side on the true users, in all modes, over seeds: as numbers, as a table, as a plot."""
+"""Policies side by side: on what users really did, and in simulated episodes; the answer comes first."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +13,17 @@ from matplotlib.figure import Figure
 from twofold.assemble import fits
 from twofold.recsys.baselines import baselines
 from twofold.recsys.config import UsersConfig
-from twofold.recsys.metrics import markdown, measure, over_seeds, play
-from twofold.recsys.prepare import prepare
+from twofold.recsys.data import Array, Dataset
+from twofold.recsys.judge import Verdict, difference, errors, item_means, judge, of_policy, of_scores
+from twofold.recsys.metrics import Chooses, measure, over_seeds, play
+from twofold.recsys.peers import peers
+from twofold.recsys.prepare import Prepared, prepare
 from twofold.recsys.reach import reach_of
-from twofold.recsys.recommend import parts_of
+from twofold.recsys.recommend import Recommender, parts_of
+from twofold.recsys.users import Users
 from twofold.recsys.worlds import make
 from twofold.store import files
-from twofold.store.policy_file import load_policy
+from twofold.store.policy_file import LoadedPolicy, load_policy
 from twofold.store.run import provenance
 
 MODES = ("FB", "NX_0", "NX_10")
@@ -30,33 +36,149 @@ COLUMNS = (
     "novelty",
     "dominant_categories",
 )
-Table = dict[str, dict[str, dict[str, dict[str, float]]]]  # mode -> policy -> metric -> mean, half, std
+REAL = ("recall@10", "ndcg@10", "coverage", "novelty", "rmse", "calibration")
+Rows = dict[str, dict[str, dict[str, float]]]  # policy -> metric -> mean, half
+Table = dict[str, Rows]  # mode -> rows
 
 
-def table(cfg: UsersConfig, runs: list[Path], seeds: int) -> Table:
-    """Every baseline and every run (seeds of one kind together) in every mode."""
-    data, _, known = prepare(cfg)
-    users = list(range(min(data.users, 2000)))
-    liked = data.low + 0.75 * (data.high - data.low)
-    found: Table = {}
+@dataclass
+class Standings:
+    """Everything that is said of some runs and of those that need no run."""
+
+    runs: tuple[str, ...]  # the kinds of runs
+    real: Rows = field(default_factory=dict)  # on hidden ratings; empty where nothing is hidden
+    simulated: Table = field(default_factory=dict)
+    answers: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    reached: dict[str, float] = field(
+        default_factory=dict
+    )  # share of the catalogue that each kind can choose
+
+
+def standings(cfg: UsersConfig, runs: list[Path], seeds: int) -> Standings:
+    """Every baseline, every peer and every run (seeds of one kind together)."""
+    prepared = prepare(cfg)
+    loaded = [(kind_of(run), load_policy(run)) for run in runs]
+    found = Standings(tuple(dict.fromkeys(kind for kind, _ in loaded)))
+    _judge_by_log(prepared, loaded, found)
     for mode in MODES:
-        world = make(cfg, rows=len(users), purpose=mode)
-        rows: dict[str, list[dict[str, float]]] = {}
-        for seed in range(seeds):
-            for name, policy in baselines(world, data, np.random.default_rng(seed)).items():
-                kind = re.sub(r" \(\d\)$", "", name)
-                rows.setdefault(kind, []).append(
-                    measure(play(world, policy, users), data, known.item_vectors, liked)
-                )
-        for run in runs:
-            loaded = load_policy(run)
-            fits(loaded, world)
-            trained = loaded.learner.policy(explore=False, rows=len(users), rng=np.random.default_rng(0))
-            rows.setdefault(kind_of(run), []).append(
-                measure(play(world, trained, users), data, known.item_vectors, liked)
-            )
-        found[mode] = {name: over_seeds(results) for name, results in rows.items()}
+        _play_mode(cfg, prepared, mode, loaded, seeds, found)
+    found.reached = {kind: reach_of(parts_of(policy)[1]).share for kind, policy in loaded}
     return found
+
+
+# ---- what really happened ----
+
+
+def _judge_by_log(prepared: Prepared, loaded: list[tuple[str, LoadedPolicy]], found: Standings) -> None:
+    """The real table, and how each kind of run stands beside the best of the others by recall."""
+    data, model, _ = prepared
+    if data.test is None or not len(data.test):
+        return
+    verdicts: dict[str, list[Verdict]] = {
+        name: [judge(of_scores(scores, data.train), data)] for name, scores in peers(data.train).items()
+    }
+    expected = errors(model.mean, data)
+    greedy = judge(of_scores(lambda users: model.mean.rows(users), data.train), data)
+    verdicts["greedy user model"] = [greedy | expected]
+    verdicts["item means"] = [errors(item_means(data), data)]
+    for kind, policy in loaded:
+        lists = of_policy(Recommender(policy), data.train)
+        verdicts.setdefault(kind, []).append(judge(lists, data) | expected)
+    found.real = {name: _over_runs(several) for name, several in verdicts.items()}
+    others = {name: several[0] for name, several in verdicts.items() if name not in found.runs}
+    best = max((n for n in others if "recall@10" in others[n]), key=lambda n: others[n]["recall@10"].mean)
+    for kind in found.runs:
+        own, peer = (
+            np.mean([v["recall@10"].values for v in verdicts[name]], axis=0) for name in (kind, best)
+        )
+        found.answers.append(f"on what users really did (recall@10): {said(kind, best, own, peer, 3)}")
+
+
+def _over_runs(several: list[Verdict]) -> dict[str, dict[str, float]]:
+    """Means over runs of one kind; the interval is that over users."""
+    return {
+        name: {"mean": float(np.mean([v[name].mean for v in several])), "half": several[0][name].half}
+        for name in several[0]
+    }
+
+
+def said(kind: str, other: str, own: Array, peer: Array, digits: int) -> str:
+    """A difference between two policies over the same users, in words."""
+    middle, half = difference(own, peer)
+    low, high = middle - half, middle + half
+    mean, theirs = (f"{values.mean():.{digits}f}" for values in (own, peer))
+    if low <= 0 <= high:
+        return (
+            f"{kind} {mean} is level with the best other, {other} {theirs} (difference {middle:+.{digits}f})"
+        )
+    word = "above" if middle > 0 else "below"
+    small, large = sorted((abs(low), abs(high)))
+    return (
+        f"{kind} {mean} is {word} the best other, {other} {theirs}, by {abs(middle):.{digits}f} "
+        f"[{small:.{digits}f}, {large:.{digits}f}]"
+    )
+
+
+# ---- simulated episodes ----
+
+
+def _play_mode(
+    cfg: UsersConfig,
+    prepared: Prepared,
+    mode: str,
+    loaded: list[tuple[str, LoadedPolicy]],
+    seeds: int,
+    found: Standings,
+) -> None:
+    """One mode: everyone plays the same users; how each kind of run stands beside the best that sees no truth."""
+    data = prepared.data
+    users = list(range(min(data.users, 2000)))
+    world = make(cfg, rows=len(users), purpose=mode)
+    rows: dict[str, list[dict[str, float]]] = {}
+    returns: dict[str, list[Array]] = {}
+    for name, policy in _players(world, data, loaded, seeds):
+        episodes = play(world, policy, users)
+        rows.setdefault(name, []).append(measured(episodes, prepared))
+        returns.setdefault(name, []).append(episodes["ratings"].sum(axis=1))
+    found.simulated[mode] = {name: over_seeds(results) for name, results in rows.items()}
+    means = {name: np.mean(several, axis=0) for name, several in returns.items()}
+    fair = [name for name in means if "*" not in name and name not in found.runs]
+    best = max(fair, key=lambda name: float(means[name].mean()))
+    found.answers += [
+        f"in simulated episodes ({mode}): {said(kind, best, means[kind], means[best], 1)}"
+        for kind in found.runs
+    ]
+    if mode == "FB":
+        found.warnings += _quits(found.simulated[mode], cfg)
+
+
+def _players(
+    world: Users, data: Dataset, loaded: list[tuple[str, LoadedPolicy]], seeds: int
+) -> Iterator[tuple[str, Chooses]]:
+    """Name and policy of all who play."""
+    for seed in range(seeds):
+        for name, policy in baselines(world, data, np.random.default_rng(seed)).items():
+            yield re.sub(r" \(\d\)$", "", name), policy
+    for kind, run in loaded:
+        fits(run, world)
+        yield kind, run.learner.policy(explore=False, rows=world.num_envs, rng=np.random.default_rng(0))
+
+
+def measured(episodes: dict[str, Array], prepared: Prepared) -> dict[str, float]:
+    data = prepared.data
+    liked = data.low + 0.75 * (data.high - data.low)
+    return measure(episodes, data, prepared.catalogue.item_vectors, liked)
+
+
+def _quits(rows: Rows, cfg: UsersConfig) -> list[str]:
+    """Simulated users who never or always quit tell nothing about a policy's length."""
+    lengths = [metrics["length"]["mean"] for name, metrics in rows.items() if "*" not in name]
+    if min(lengths) >= cfg.max_turn - 0.05:
+        return ["simulated users never quit: all episodes are as long as they can be (env_args.leave_share)"]
+    if max(lengths) <= 2.5:
+        return ["simulated users quit at once: no episode goes on for three turns (env_args.leave_share)"]
+    return []
 
 
 def kind_of(run: Path) -> str:
@@ -64,23 +186,57 @@ def kind_of(run: Path) -> str:
     return re.sub(r"[_-]?seed[_-]?\d+.*$", "", run.name) or run.name
 
 
-def reaches(runs: list[Path]) -> dict[str, float]:
-    """The share of the catalogue that the actor of each kind of run can choose at all."""
-    return {kind_of(run): reach_of(parts_of(load_policy(run))[1]).share for run in runs}
+# ---- showing ----
 
 
-def text(found: Table, columns: tuple[str, ...], reached: dict[str, float] | None = None) -> str:
-    tables = [f"### {mode}\n\n{markdown(rows, columns)}" for mode, rows in found.items()]
-    lines = [f"{kind}: {100 * share:.1f} % of the catalogue" for kind, share in (reached or {}).items()]
-    within = ["### What the actors can choose at all\n\n" + "\n".join(lines)] if lines else []
-    return "\n\n".join(tables + within)
+def text(found: Standings) -> str:
+    """Answers first; then the tables, best first, runs marked by >."""
+    parts = (
+        ["\n".join([*found.answers, *(f"warning: {one}" for one in found.warnings)])] if found.answers else []
+    )
+    if found.real:
+        title = "### What users really did: ratings hidden from everyone in this table"
+        parts.append(f"{title}\n\n{aligned(found.real, REAL, found.runs)}")
+    for mode, rows in found.simulated.items():
+        title = f"### Simulated episodes, {mode} (a star looks at the truth)"
+        parts.append(f"{title}\n\n{aligned(rows, COLUMNS, found.runs)}")
+    if found.reached:
+        lines = [f"{kind}: {100 * share:.1f} % of the catalogue" for kind, share in found.reached.items()]
+        parts.append("### What the actors can choose at all\n\n" + "\n".join(lines))
+    return "\n\n".join(parts)
 
 
-def write(found: Table, reached: dict[str, float], out: Path) -> None:
+def aligned(rows: Rows, columns: tuple[str, ...], runs: tuple[str, ...]) -> str:
+    """A Markdown table whose columns line up, sorted by its first column, runs marked."""
+    used = [column for column in columns if any(column in metrics for metrics in rows.values())]
+    order = sorted(rows, key=lambda name: -rows[name].get(used[0], {"mean": -np.inf})["mean"])
+    lines = [["policy", *used]]
+    for name in order:
+        cells = [_cell(column, rows[name].get(column)) for column in used]
+        lines.append([f"> {name}" if name in runs else name, *cells])
+    widths = [max(len(line[place]) for line in lines) for place in range(len(used) + 1)]
+    padded = [
+        "| " + " | ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) + " |"
+        for line in lines
+    ]
+    rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
+    return "\n".join([padded[0], rule, *padded[1:]])
+
+
+def _cell(column: str, value: dict[str, float] | None) -> str:
+    if value is None:
+        return ""
+    digits = 3 if column in REAL else 2
+    half = f" ± {value['half']:.{digits}f}" if value["half"] else ""
+    return f"{value['mean']:.{digits}f}{half}"
+
+
+def write(found: Standings, out: Path) -> None:
     """OUT.md and OUT.json, with where the numbers come from."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    record = {"provenance": provenance("standings"), "table": found, "reachable": reached}
-    files.replace_bytes(out.with_suffix(".md"), (text(found, COLUMNS, reached) + "\n").encode())
+    record = {"provenance": provenance("standings"), "answers": found.answers, "warnings": found.warnings}
+    record |= {"real": found.real, "table": found.simulated, "reachable": found.reached}
+    files.replace_bytes(out.with_suffix(".md"), (text(found) + "\n").encode())
     files.replace_bytes(out.with_suffix(".json"), files.to_json(record))
 
 

@@ -74,7 +74,7 @@ def _simulated(cfg: UsersConfig, rows: int, purpose: str, prepared: Prepared, ru
 def _simulated_rule(cfg: UsersConfig, data: Dataset, model: UserModel, worlds: int) -> tuple[QuitRule, int]:
     if cfg.quit == "none":
         return Never(), 1
-    if cfg.quit == "true" or cfg.quit_family == "category":
+    if cfg.quit == "true":
         return _true_rule(cfg, data), 1
     # By the expectation, not by the drawn tables: in these, items of few ratings are far from everything by noise.
     # How many items one bores with does not grow with the catalogue: above close_items both shares fall alike.
@@ -84,6 +84,8 @@ def _simulated_rule(cfg: UsersConfig, data: Dataset, model: UserModel, worlds: i
 
 
 def _true_rule(cfg: UsersConfig, data: Dataset) -> QuitRule:
+    if cfg.quit_family == "distance" and cfg.leave_share is not None:
+        return close_by_share(_truth(data).item_vectors(), cfg.leave_share, 1)
     if cfg.quit_family == "distance":
         return close_by_distance(_truth(data), cfg.leave_threshold)
     if data.categories is None:
