@@ -12,6 +12,7 @@ from twofold.recsys.data import Array
 from twofold.recsys.networks import ItemNetConfig
 from twofold.recsys.seen import Derived, Seen
 from twofold.recsys.tables import Tables
+from twofold.recsys.taking import Taking
 
 WINDOW = 7  # items back that a new item is compared with
 WINDOW_ITEMS: Derived[tuple[Tensor, Tensor]] = Derived()
@@ -34,6 +35,8 @@ class Candidates(nn.Module):
             self.own = nn.Parameter(tables.item_vectors.clone())
         if cfg.memory:
             self.outputs += 4
+        if tables.taking is not None:
+            self.outputs += 1
 
     def forward(self, seen: Seen, items: Tensor) -> Tensor:
         return self.completed(seen, items, self.fixed(seen, items))
@@ -46,7 +49,17 @@ class Candidates(nn.Module):
         expected = torch.bmm(factors, tables.person(seen).unsqueeze(2))
         likeness = torch.bmm(vectors, tables.window_vectors(seen, WINDOW).transpose(1, 2))
         found = [vectors, expected, likeness]
-        return [*found, self._memory(seen, items, expected[:, :, 0].numpy())] if self.cfg.memory else found
+        if self.cfg.memory:
+            found.append(self._memory(seen, items, expected[:, :, 0].numpy()))
+        if tables.taking is not None:
+            found.append(self._taking(tables.taking, seen, items.numpy()))
+        return found
+
+    @staticmethod
+    def _taking(taking: Taking, seen: Seen, items: Array) -> Tensor:
+        """How likely an item is taken, if it was not shown in this episode already [B, k, 1]."""
+        shown = (items[:, :, None] == seen.items[:, None]).any(axis=2)
+        return torch.from_numpy(np.where(shown, np.float32(0), taking.of(seen.user[:, 0], items))[:, :, None])
 
     def completed(self, seen: Seen, items: Tensor, fixed: list[Tensor]) -> Tensor:
         """All features, from the fixed ones."""

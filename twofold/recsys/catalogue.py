@@ -9,6 +9,7 @@ import numpy as np
 from twofold.base.errors import ConfigError
 from twofold.recsys.data import Array
 from twofold.recsys.labels import Labels
+from twofold.recsys.taking import Taking
 from twofold.recsys.truth import Factors, Matrix
 from twofold.recsys.user_model import UserModel
 from twofold.store.spaces import SizedBox
@@ -26,6 +27,7 @@ class Catalogue:
     belief_factors: Array  # float32 [items, b]; one episode's deviation from the expectation = belief . these
     belief_noise: float  # standard deviation of what those factors leave unexplained
     labels: Labels = field(default_factory=Labels)  # who and what the rows stand for
+    taking: Taking | None = None  # what users take, where that is rewarded
 
     def expected(self, users: Array, items: Array) -> Array:
         """Expected ratings of pairs, before anything is seen of the episode."""
@@ -36,7 +38,14 @@ class Catalogue:
         """How large it is, and a number that is another one for other data."""
         users, items = len(self.user_factors) - 1, len(self.item_factors)
         data = int(self.labels.digest or "0", 16)
-        return {"users": users, "items": items, "rank": self.item_factors.shape[1], "data": data}
+        takes = 0 if self.taking is None else self.taking.size
+        return {
+            "users": users,
+            "items": items,
+            "rank": self.item_factors.shape[1],
+            "takes": takes,
+            "data": data,
+        }
 
 
 class ItemSpace(SizedBox):

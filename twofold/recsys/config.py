@@ -103,6 +103,23 @@ class UsersConfig:
     rating_noise: float = setting(
         "standard deviation of the unknown part of a simulated rating", default=0.3, ge=0
     )
+    reward: Literal["rating", "taken", "both"] = setting(
+        "what training pays for: how items are rated, that they are taken at all, or both", default="rating"
+    )
+    take_weight: float = setting(
+        "reward=taken, both: worth of an item that is surely taken", default=10.0, gt=0, unit="rating points"
+    )
+    take_list: int = setting(
+        "reward=taken, both: likeliest new items of each user that are remembered",
+        default=50,
+        ge=1,
+        unit="items",
+    )
+    take_ridge: float = setting(
+        "reward=taken, both: how strongly what users take together is pulled towards nothing",
+        default=300.0,
+        gt=0,
+    )
     centred: bool = setting("training reward relative to the user's expected rating", default=True)
     rew_norm: bool = setting(
         "training reward divided by the standard deviation of the logged ratings", default=False

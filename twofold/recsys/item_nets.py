@@ -179,9 +179,18 @@ class Chooser:
     def candidates(self, seen: Seen, point: Tensor, nearest: int) -> Tensor:
         """The nearest items to the point, and the shortlist: [B, k], some of them twice."""
         items = self.tables.top(seen, point, nearest)
-        if not self.cfg.shortlist or self.cfg.rerank == 1:
+        if self.cfg.rerank == 1:
             return items
-        return torch.cat([items, self.tables.favourites(seen, self.cfg.shortlist)], dim=1)
+        return torch.cat([items, *self.shortlist(seen)], dim=1)
+
+    def shortlist(self, seen: Seen) -> list[Tensor]:
+        """The items of highest expectation, and those most likely to be taken."""
+        found = [self.tables.favourites(seen, self.cfg.shortlist)] if self.cfg.shortlist else []
+        return (
+            found
+            if self.tables.taking is None
+            else [*found, self.tables.likeliest(seen, self.cfg.take_shortlist)]
+        )
 
     def explore(self, obs: dict[str, Array], action: Array, rng: np.random.Generator) -> Array:
         """Now and then, and for each row by itself, a random item."""

@@ -57,6 +57,12 @@ class ItemNetConfig:
         ge=0,
         unit="items",
     )
+    take_shortlist: int = setting(
+        "and items most likely to be taken, where env_args.reward pays for that",
+        default=20,
+        ge=0,
+        unit="items",
+    )
     critic_on: Literal["item", "point"] = setting(
         "what the critic learns on: the item shown, or the raw action as elsewhere", default="item"
     )

@@ -24,6 +24,7 @@ from twofold.recsys.labels import Labels
 from twofold.recsys.loaders import load
 from twofold.recsys.reading import ColumnsConfig
 from twofold.recsys.synthetic import SyntheticConfig, synthetic
+from twofold.recsys.taking import Taking, fit_taking
 from twofold.recsys.truth import complete
 from twofold.recsys.user_model import UserModel, UserModelConfig
 
@@ -77,7 +78,11 @@ def prepare(cfg: UsersConfig) -> Prepared:
     if cfg.user_model is None and not (folder / user_models.FILE).exists():
         fit_into(folder, data, cfg.model)
     sizes = (cfg.taste_dims, cfg.random_dims, cfg.rank, cfg.belief)
-    return _prepared(source, folder.resolve(), stamp_of(folder / user_models.FILE), sizes)
+    prepared = _prepared(source, folder.resolve(), stamp_of(folder / user_models.FILE), sizes)
+    if cfg.reward == "rating":
+        return prepared
+    taking = _taking(source, cfg.take_list, cfg.take_ridge)
+    return prepared._replace(catalogue=replace(prepared.catalogue, taking=taking))
 
 
 # Worlds of one run share what they are made of: it takes seconds to read and hundreds of megabytes to hold.
@@ -90,6 +95,11 @@ def _prepared(source: Source, folder: Path, stamp: Stamp, sizes: tuple[int, int,
     taste, random, rank, belief = sizes
     known = catalogues.build(model, Labels.of(data), taste=taste, random=random, rank=rank, belief=belief)
     return Prepared(data, model, known)
+
+
+@lru_cache(maxsize=2)
+def _taking(source: Source, size: int, ridge: float) -> Taking:
+    return fit_taking(dataset(source).train, size, ridge)
 
 
 @lru_cache(maxsize=2)

@@ -285,8 +285,8 @@ class Recommender:
         point = self.nets.acting(seen)
         nearest = tables.top(seen, point, -(-k // cfg.rerank) * cfg.rerank).numpy()
         group = np.broadcast_to(np.arange(nearest.shape[1]) // cfg.rerank, nearest.shape)
-        if cfg.shortlist and cfg.rerank > 1:
-            best = tables.favourites(seen, cfg.shortlist).numpy()
+        if cfg.rerank > 1 and (short := self.chooser.shortlist(seen)):
+            best = torch.cat(short, dim=1).numpy()
             nearest = np.hstack([best, nearest])
             group = np.hstack([np.zeros(best.shape, np.int64), group])
         refused = _repeated(nearest) | self._blocked(seen, nearest)

@@ -19,6 +19,7 @@ from twofold.recsys.data import Array
 from twofold.recsys.items import largest
 from twofold.recsys.labels import Labels
 from twofold.recsys.seen import Derived, Observation, Seen
+from twofold.recsys.taking import Taking
 from twofold.store.spaces import SizedBox
 
 FACTORS: Derived[Tensor] = Derived()
@@ -49,7 +50,7 @@ class Tables:
         self.item_vectors, self.user_factors = tables
         self.item_factors = torch.from_numpy(known.item_factors)
         self.belief_factors = torch.from_numpy(known.belief_factors)
-        self.belief_noise, self.labels = known.belief_noise, known.labels
+        self.belief_noise, self.labels, self.taking = known.belief_noise, known.labels, known.taking
         self.chunk = chunk  # items looked at together; bounds memory for large catalogues
         self._seen: list[Seen] = []  # of the last two batches, s and s' of one update
         self._parts: tuple[int, list[Part]] = (0, [])
@@ -83,13 +84,15 @@ class Tables:
         )
         # Torch's zeros, so that a limit on what a file may ask for sees them.
         vectors, user, item, belief = (torch.zeros(shape).numpy() for shape in shapes)
-        return cls(Catalogue(vectors, user, item, belief, 1.0), chunk)
+        takes = torch.zeros(users + 1, action_space.sizes.get("takes", 0)).numpy()
+        taking = Taking(takes.astype(np.int64), takes) if takes.shape[1] else None
+        return cls(Catalogue(vectors, user, item, belief, 1.0, taking=taking), chunk)
 
     @property
     def catalogue(self) -> Catalogue:
         """The catalogue again, on the same memory."""
         factors = self.user_factors.numpy(), self.item_factors.numpy(), self.belief_factors.numpy()
-        return Catalogue(self.item_vectors.numpy(), *factors, self.belief_noise, self.labels)
+        return Catalogue(self.item_vectors.numpy(), *factors, self.belief_noise, self.labels, self.taking)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tables:
         return self
@@ -196,6 +199,14 @@ class Tables:
         by = attrgetter("relative")
         return seen.once(FAVOURITES, lambda: self._top(seen, self.person(seen), k, by), k)
 
+    def likeliest(self, seen: Seen, k: int) -> Tensor:
+        """Numbers [B, k] of the items most likely to be taken; blocked ones give way to the favourite."""
+        if self.taking is None:
+            return torch.zeros(len(seen), 0, dtype=torch.int64)
+        found = self.taking.items[seen.user[:, 0]][:, :k]
+        blocked = (found[:, :, None] == seen.blocked(len(self.item_vectors))[:, None]).any(axis=2)
+        return torch.from_numpy(np.where(blocked, self.favourites(seen, 1).numpy(), found))
+
     def _top(self, seen: Seen, point: Tensor, k: int, by: Callable[[Part], Tensor]) -> Tensor:
         k = min(k, self.item_vectors.shape[0])
         blocked, parts = seen.blocked(self.item_vectors.shape[0]), self.parts()
@@ -232,7 +243,10 @@ class Tables:
 
     def state_dict(self) -> State:
         labels = {"belief_noise": self.belief_noise, **self.labels.state_dict()}
-        return {name: getattr(self, name) for name in _NAMES} | {"labels": labels}
+        found = {name: getattr(self, name) for name in _NAMES} | {"labels": labels}
+        if self.taking is not None:
+            found["taking"] = {"items": self.taking.items, "scores": self.taking.scores}
+        return found
 
     def load_state_dict(self, state: State) -> None:
         """Take the tables of a policy; those of other data would give every item another's name."""
@@ -246,6 +260,8 @@ class Tables:
         for name in _NAMES:
             getattr(self, name).copy_(torch.from_numpy(np.array(state[name])))
         self.labels, self.belief_noise = labels, float(state["labels"]["belief_noise"])
+        if self.taking is not None:
+            self.taking = Taking(np.array(state["taking"]["items"]), np.array(state["taking"]["scores"]))
         self._parts, self._seen = (0, []), []
         self._joined = self._padded = None
 

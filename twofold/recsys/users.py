@@ -37,6 +37,8 @@ class Rules:
     quit_penalty: float = 0.0  # training only: taken from the reward of the turn at which the user quits
     scale: float = 1.0  # training only: the reward is divided by this
     centred: bool = False  # training only: reward relative to what the user gives on average
+    reward: Literal["rating", "taken", "both"] = "rating"  # training only: what is paid for
+    take_weight: float = 0.0  # training only: worth of an item that is surely taken
 
 
 @dataclass(frozen=True)
@@ -190,7 +192,19 @@ class Users(VectorEnv[Obs, Array, Array]):
             reward = self.penalties.applied(reward, self.user, items, self.history, self.turn)
         if self.rules.centred:
             reward = reward - self.catalogue.user_factors[self.user, 0]
-        return reward.astype(np.float64)
+        if self.rules.reward == "rating":
+            return reward.astype(np.float64)
+        taken = self.rules.take_weight * self._taken(items)
+        return taken if self.rules.reward == "taken" else taken + reward
+
+    def _taken(self, items: Array) -> Array:
+        """About the chance that each user takes the item: nobody takes again what this episode has shown."""
+        if self.catalogue.taking is None:
+            raise WorldError("a reward for taking needs a catalogue that knows what users take")
+        shown = (self.history == items[:, None]).any(axis=1)
+        return np.where(
+            shown, 0.0, self.catalogue.taking.of(self.user, items[:, None])[:, 0].astype(np.float64)
+        )
 
     def _episode(self) -> dict[str, Array]:
         total = self.ratings.sum(axis=1, dtype=np.float64)

@@ -66,6 +66,7 @@ def _simulated(cfg: UsersConfig, rows: int, purpose: str, prepared: Prepared, ru
     rules = replace(rules, rating_noise=cfg.rating_noise)
     if purpose == "train":
         rules = replace(rules, centred=cfg.centred, quit_penalty=cfg.quit_penalty)
+        rules = replace(rules, reward=cfg.reward, take_weight=cfg.take_weight)
         rules = replace(rules, scale=float(data.train.values.std()) if cfg.rew_norm else 1.0)
     penalties = _penalties(cfg.penalty, data, model, known) if purpose == "train" else None
     return Users(rows, known, Feelings(tables, rule, many), rules, penalties)
