@@ -124,3 +124,22 @@ def test_categories_with_a_model_that_knows_none_are_refused():
 def test_a_share_of_the_pairs_is_too_close_whatever_the_data(config):
     rule = make(config(leave_share=0.1), rows=1, purpose="FB").feelings.quit_rule
     assert rule.close[0][np.triu_indices(24, 1)].mean() == pytest.approx(0.1, abs=0.02)
+
+
+def test_own_true_ratings_are_taken_by_name(tmp_path, config):
+    path = tmp_path / "my.csv"
+    path.write_text(
+        "user,item,rating\n" + "\n".join(f"{u},{i},{1 + (u + i) % 5}" for u in range(12) for i in range(9))
+    )
+    truth = tmp_path / "truth.csv"
+    truth.write_text(
+        "item,user,rating\n" + "\n".join(f"{i},{u},{u / 4 + 1}" for i in range(9) for u in range(11, -1, -1))
+    )
+    cfg = config(data="ratings", path=str(path), truth=str(truth))
+    assert prepare(cfg).data.truth.values[:, 3].tolist() == [u / 4 + 1 for u in range(12)]
+    np.save(tmp_path / "truth.npy", np.ones((9, 12)))
+    with pytest.raises(UserError, match="12 x 9 finite ratings"):
+        prepare(config(data="ratings", path=str(path), truth=str(tmp_path / "truth.npy")))
+    truth.write_text("user,item,rating\n1,2,3\n")
+    with pytest.raises(UserError, match="lacks 107 of the 12 x 9 pairs"):
+        prepare(cfg)

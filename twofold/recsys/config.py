@@ -39,6 +39,10 @@ class UsersConfig:
     path: str | None = setting(
         "file or folder of the ratings; null: $TWOFOLD_DATA/<data>, or data/<data>", default=None
     )
+    truth: str | None = setting(
+        "your own true ratings: NAME.npy [users, items] in the order of their ids, or a CSV of all pairs",
+        default=None,
+    )
     columns: ColumnsConfig = setting("columns of the file (data=ratings)", default=ColumnsConfig())
     user_model: str | None = setting(
         "run directory of `twofold fit`; null: fitted when missing, kept in $TWOFOLD_RUNS/user_models",

@@ -22,10 +22,10 @@ from twofold.recsys.config import Kind, UsersConfig
 from twofold.recsys.data import Dataset, Ratings
 from twofold.recsys.labels import Labels
 from twofold.recsys.loaders import load
-from twofold.recsys.reading import ColumnsConfig
+from twofold.recsys.reading import ColumnsConfig, read_ratings
 from twofold.recsys.synthetic import SyntheticConfig, synthetic
 from twofold.recsys.taking import Taking, fit_taking
-from twofold.recsys.truth import complete
+from twofold.recsys.truth import Matrix, complete
 from twofold.recsys.user_model import UserModel, UserModelConfig
 
 log = logging.getLogger("twofold")
@@ -50,12 +50,15 @@ class Source:
     split: Literal["last", "time", "random"]
     holdout: float
     columns: ColumnsConfig
+    truth: Path | None
     stamp: Stamp
 
     @classmethod
     def of(cls, cfg: UsersConfig) -> Source:
         path = Path(cfg.path) if cfg.path else data_root() / cfg.data
-        return cls(cfg.data, path, cfg.synthetic, cfg.split, cfg.holdout, cfg.columns, stamp_of(path))
+        truth = Path(cfg.truth) if cfg.truth else None
+        stamp = stamp_of(path) + (stamp_of(truth) if truth else ())
+        return cls(cfg.data, path, cfg.synthetic, cfg.split, cfg.holdout, cfg.columns, truth, stamp)
 
 
 def stamp_of(path: Path) -> Stamp:
@@ -115,21 +118,50 @@ def dataset(source: Source) -> Dataset:
     data = load(source.kind, source.path, source.columns)
     if data.report is not None and data.report.total:
         log.warning("%s", data.report.text())
-    return data if data.truth is not None else _with_completed_truth(data, source)
+    if data.truth is not None and source.truth is None:
+        return data
+    whole = data.train if data.test is None else joined(data.train, data.test)
+    # Without a truth of one's own, true users are completed from all ratings; the user model sees only a part.
+    truth = read_truth(source.truth, data) if source.truth else complete(whole, data.low, data.high)
+    return replace(_with_hidden_part(data, source), truth=truth)
 
 
-def _with_completed_truth(data: Dataset, source: Source) -> Dataset:
-    """True users completed from all ratings; the user model sees only a part of them."""
+def _with_hidden_part(data: Dataset, source: Source) -> Dataset:
+    """The data set with a part of its log kept from the user model, where it brings none."""
     if data.test is not None:
-        return replace(data, truth=complete(joined(data.train, data.test), data.low, data.high))
-    truth = complete(data.train, data.low, data.high)
+        return data
     if source.split == "last":
         train, test = data.train.without_last()
     elif source.split == "time":
         train, test = data.train.before(source.holdout)
     else:
         train, test = data.train.split(source.holdout, np.random.default_rng(0))
-    return replace(data, train=train, test=test, truth=truth)
+    return replace(data, train=train, test=test)
+
+
+def read_truth(path: Path, data: Dataset) -> Matrix:
+    """A user's own true ratings, of every pair."""
+    wanted = (data.users, data.items)
+    if path.suffix == ".npy":
+        values = np.load(path, allow_pickle=False)
+        if values.shape != wanted or not np.isfinite(values).all():
+            raise UserError(
+                f"{path} must hold {wanted[0]} x {wanted[1]} finite ratings, it has {values.shape}"
+            )
+        return Matrix(values.astype(np.float32))
+    log, *_ = read_ratings(path)
+    rows, columns = (
+        np.array([place.get(name, -1) for name in names])
+        for names, place in (
+            (log.user_names, {name: n for n, name in enumerate(data.train.user_names)}),
+            (log.item_names, {name: n for n, name in enumerate(data.train.item_names)}),
+        )
+    )
+    values = np.full((wanted[0] + 1, wanted[1] + 1), np.nan, np.float32)
+    values[rows[log.users], columns[log.items]] = log.values
+    if missing := int(np.isnan(values[:-1, :-1]).sum()):
+        raise UserError(f"{path} lacks {missing} of the {wanted[0]} x {wanted[1]} pairs of the data")
+    return Matrix(values[:-1, :-1])
 
 
 def joined(one: Ratings, other: Ratings) -> Ratings:
