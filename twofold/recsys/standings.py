@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ from twofold.recsys.reach import reach_of
 from twofold.recsys.recommend import Recommender, parts_of
 from twofold.recsys.users import Users
 from twofold.recsys.worlds import make
+from twofold.settings.config import own_settings
 from twofold.store import files
 from twofold.store.policy_file import LoadedPolicy, load_policy
 from twofold.store.run import provenance
@@ -137,8 +138,9 @@ def _play_mode(
     world = make(cfg, rows=len(users), purpose=mode)
     rows: dict[str, list[dict[str, float]]] = {}
     returns: dict[str, list[Array]] = {}
-    for name, policy in _players(world, data, loaded, seeds):
-        episodes = play(world, policy, users)
+    players = [*_baselines(world, data, seeds), *(_player(cfg, mode, len(users), *run) for run in loaded)]
+    for name, own, policy in players:
+        episodes = play(own, policy, users)
         rows.setdefault(name, []).append(measured(episodes, prepared))
         returns.setdefault(name, []).append(episodes["ratings"].sum(axis=1))
     found.simulated[mode] = {name: over_seeds(results) for name, results in rows.items()}
@@ -153,16 +155,22 @@ def _play_mode(
         found.warnings += _quits(found.simulated[mode], cfg)
 
 
-def _players(
-    world: Users, data: Dataset, loaded: list[tuple[str, LoadedPolicy]], seeds: int
-) -> Iterator[tuple[str, Chooses]]:
-    """Name and policy of all who play."""
+def _baselines(world: Users, data: Dataset, seeds: int) -> Iterator[tuple[str, Users, Chooses]]:
+    """All that need no training, with a world and over some seeds."""
     for seed in range(seeds):
         for name, policy in baselines(world, data, np.random.default_rng(seed)).items():
-            yield re.sub(r" \(\d\)$", "", name), policy
-    for kind, run in loaded:
-        fits(run, world)
-        yield kind, run.learner.policy(explore=False, rows=world.num_envs, rng=np.random.default_rng(0))
+            yield re.sub(r" \(\d\)$", "", name), world, policy
+
+
+def _player(
+    cfg: UsersConfig, mode: str, rows: int, kind: str, run: LoadedPolicy
+) -> tuple[str, Users, Chooses]:
+    """A trained policy in the same world, which also tells it what users take if it was trained with that."""
+    own = own_settings(UsersConfig, run.config.env_args)
+    told = replace(cfg, reward=own.reward, take_list=own.take_list, take_ridge=own.take_ridge)
+    world = make(told, rows=rows, purpose=mode)
+    fits(run, world)
+    return kind, world, run.learner.policy(explore=False, rows=rows, rng=np.random.default_rng(0))
 
 
 def measured(episodes: dict[str, Array], prepared: Prepared) -> dict[str, float]:
