@@ -36,7 +36,7 @@ def log():
 
 
 def test_the_likeliest_are_those_of_ease_without_what_was_rated(log):
-    found, users = fit_taking(log, 4, 1.0), np.arange(8)
+    found, users = fit_taking(log, "ease", 4, 1.0), np.arange(8)
     scores = np.where(taken(log, users) > 0, -np.inf, ease(log, 1.0)(users))
     np.testing.assert_array_equal(found.items[:8], np.argsort(-scores, axis=1, kind="stable")[:, :4])
     best = np.take_along_axis(scores, found.items[:8, :1], axis=1)[:, 0]
@@ -44,10 +44,16 @@ def test_the_likeliest_are_those_of_ease_without_what_was_rated(log):
 
 
 def test_a_user_never_seen_takes_what_most_users_took(log):
-    found = fit_taking(log, 3, 1.0)
+    found = fit_taking(log, "ease", 3, 1.0)
     counts = np.bincount(log.items, minlength=12)
     assert counts[found.items[-1]].tolist() == sorted(counts, reverse=True)[:3]
     assert found.of(np.array([-1]), found.items[-1:, :1])[0, 0] == pytest.approx(counts.max() / 8)
+
+
+def test_who_knows_the_order_gives_chances_beside_the_likeliest(log):
+    found = fit_taking(log, "sasrec", 4, 1.0)
+    assert (found.scores[:-1, 0] == 1).all() and (np.diff(found.scores[:-1], axis=1) <= 0).all()
+    assert not (np.take_along_axis(taken(log, np.arange(8)), found.items[:-1], axis=1)).any()
 
 
 def step(world, item):

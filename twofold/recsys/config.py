@@ -10,6 +10,7 @@ from twofold.base.errors import ConfigError
 from twofold.base.setting import setting, settings
 from twofold.recsys.reading import ColumnsConfig
 from twofold.recsys.synthetic import SyntheticConfig
+from twofold.recsys.taking import TakeModel
 from twofold.recsys.user_model import UserModelConfig
 
 Kind = Literal["synthetic", "ratings", "coat", "yahoo", "movielens", "kuairec", "kuairand"]
@@ -109,6 +110,10 @@ class UsersConfig:
     )
     reward: Literal["rating", "taken", "both"] = setting(
         "what training pays for: how items are rated, that they are taken at all, or both", default="rating"
+    )
+    take_by: TakeModel = setting(
+        "reward=taken, both: who says what users take: EASE in closed form, or SASRec, which knows the order of a log",
+        default="ease",
     )
     take_weight: float = setting(
         "reward=taken, both: worth of an item that is surely taken", default=10.0, gt=0, unit="rating points"

@@ -24,7 +24,7 @@ from twofold.recsys.labels import Labels
 from twofold.recsys.loaders import load
 from twofold.recsys.reading import ColumnsConfig, read_ratings
 from twofold.recsys.synthetic import SyntheticConfig, synthetic
-from twofold.recsys.taking import Taking, fit_taking
+from twofold.recsys.taking import TakeModel, Taking, fit_taking
 from twofold.recsys.truth import Matrix, complete
 from twofold.recsys.user_model import UserModel, UserModelConfig
 
@@ -84,7 +84,7 @@ def prepare(cfg: UsersConfig) -> Prepared:
     prepared = _prepared(source, folder.resolve(), stamp_of(folder / user_models.FILE), sizes)
     if cfg.reward == "rating":
         return prepared
-    taking = _taking(source, cfg.take_list, cfg.take_ridge)
+    taking = _taking(source, cfg.take_by, cfg.take_list, cfg.take_ridge)
     return prepared._replace(catalogue=replace(prepared.catalogue, taking=taking))
 
 
@@ -101,8 +101,10 @@ def _prepared(source: Source, folder: Path, stamp: Stamp, sizes: tuple[int, int,
 
 
 @lru_cache(maxsize=2)
-def _taking(source: Source, size: int, ridge: float) -> Taking:
-    return fit_taking(dataset(source).train, size, ridge)
+def _taking(source: Source, by: TakeModel, size: int, ridge: float) -> Taking:
+    data = dataset(source)
+    log.info("fitting what users take (%s) to %d ratings of '%s'", by, len(data.train), data.name)
+    return fit_taking(data.train, by, size, ridge)
 
 
 @lru_cache(maxsize=2)

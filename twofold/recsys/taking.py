@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from twofold.base.errors import UserError
 from twofold.recsys.data import Array, Ratings
-from twofold.recsys.peers import MOST_ITEMS, ease_weights, taken
+from twofold.recsys.peers import MOST_ITEMS, ease, sasrec, taken
 
+TakeModel = Literal["ease", "sasrec"]
 _ROWS = 1000
 
 
@@ -30,28 +32,27 @@ class Taking:
         return np.asarray(np.einsum("nkm,nm->nk", same, self.scores[users]), np.float32)
 
 
-def fit_taking(log: Ratings, size: int, ridge: float) -> Taking:
-    """The likeliest new items of every user by EASE; of a user never seen, those that most users rated."""
+def fit_taking(log: Ratings, by: TakeModel, size: int, ridge: float) -> Taking:
+    """The likeliest new items of every user; of a user never seen, those that most users rated."""
     count = len(log.item_names)
     if count > MOST_ITEMS:
         raise UserError(
-            f"reward=taken compares all pairs of items: at most {MOST_ITEMS} items, there are {count}"
+            f"reward=taken scores all items at once: at most {MOST_ITEMS} items, there are {count}"
         )
-    weights, size = ease_weights(log, ridge), min(size, count)
+    scores, size = (ease(log, ridge) if by == "ease" else sasrec(log)), min(size, count)
     users = np.arange(len(log.user_names))
-    parts = [
-        _likeliest(log, users[start : start + _ROWS], weights, size) for start in range(0, len(users), _ROWS)
-    ]
+    blocks = [users[start : start + _ROWS] for start in range(0, len(users), _ROWS)]
+    parts = [_likeliest(np.where(taken(log, some) > 0, -np.inf, scores(some)), by, size) for some in blocks]
     share = np.bincount(log.items, minlength=count) / len(users)
     most = np.argsort(-share, kind="stable")[:size]
     items = np.vstack([*(items for items, _ in parts), most])
-    scores = np.vstack([*(scores for _, scores in parts), share[most]])
-    return Taking(items.astype(np.int64), scores.astype(np.float32))
+    chances = np.vstack([*(chances for _, chances in parts), share[most]])
+    return Taking(items.astype(np.int64), chances.astype(np.float32))
 
 
-def _likeliest(log: Ratings, users: Array, weights: Array, size: int) -> tuple[Array, Array]:
-    """Items and scores [n, size] of some users; what they have rated is no news."""
-    seen = taken(log, users)
-    scores = np.where(seen > 0, -np.inf, seen @ weights)
+def _likeliest(scores: Array, by: TakeModel, size: int) -> tuple[Array, Array]:
+    """The items of highest scores and their chances [n, size]; what was rated is no news and has -inf."""
     items = np.argsort(-scores, axis=1, kind="stable")[:, :size]
-    return items, np.clip(np.take_along_axis(scores, items, axis=1), 0.0, 1.0)
+    best = np.take_along_axis(scores, items, axis=1)
+    # EASE fits ones for what is in a log; a softmax spreads one among all items, so the likeliest is the unit.
+    return items, np.clip(best if by == "ease" else np.exp(best - best[:, :1]), 0.0, 1.0)
