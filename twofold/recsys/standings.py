@@ -167,8 +167,9 @@ def _player(
 ) -> tuple[str, Users, Chooses]:
     """A trained policy in the same world, which also tells it what users take if it was trained with that."""
     own = own_settings(UsersConfig, run.config.env_args)
-    how = {"take_by": own.take_by, "take_list": own.take_list, "take_ridge": own.take_ridge}
-    told = replace(cfg, reward=own.reward, **how)
+    told = replace(
+        cfg, reward=own.reward, take_by=own.take_by, take_list=own.take_list, take_ridge=own.take_ridge
+    )
     world = make(told, rows=rows, purpose=mode)
     fits(run, world)
     return kind, world, run.learner.policy(explore=False, rows=rows, rng=np.random.default_rng(0))
