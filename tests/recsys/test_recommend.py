@@ -10,8 +10,9 @@ import pytest
 
 from twofold import api
 from twofold.base.errors import CheckpointError, UserError
+from twofold.recsys.asking import Question
 from twofold.recsys.loaders import load
-from twofold.recsys.recommend import Question, load_recommender
+from twofold.recsys.recommend import load_recommender
 from twofold.store.policy_file import load_policy
 
 from .conftest import SHORT

@@ -12,8 +12,9 @@ from twofold.settings.config import layers_for, own_settings, resolve
 from twofold.settings.presets import parse_value
 
 if TYPE_CHECKING:
+    from twofold.recsys.asking import Entry, Recommendation
     from twofold.recsys.config import UsersConfig
-    from twofold.recsys.recommend import Entry, Recommendation, Recommender
+    from twofold.recsys.recommend import Recommender
 
 
 def fit(argv: list[str]) -> int:
@@ -84,11 +85,18 @@ def serve(argv: list[str]) -> int:
     typed.add_argument("--data", metavar="FILE", type=Path, help="today's ratings, mapped by name")
     options = typed.parse_args(argv)
     try:
-        from twofold.recsys.server import serve as serve_run
+        from twofold.recsys.server import serve as serve_policy
     except ModuleNotFoundError as error:
         raise MissingPackage(error.name or "starlette", "serve", "serving over HTTP") from None
+    from twofold.recsys.recommend import load_recommender
 
-    serve_run(_run_of(options), options.host, options.port, options.data)
+    policy = load_recommender(_run_of(options))
+    if options.data:
+        _update(policy, options.data)
+    print(f"{len(policy.labels.users)} users, {len(policy.labels.items)} items of {policy.loaded.source}")
+    place = f"http://{options.host}:{options.port}/"
+    print(f"{place}  (page), /recommend, /feedback, /health, /openapi.json; Ctrl-C ends", flush=True)
+    serve_policy(policy, options.host, options.port)
     return 0
 
 

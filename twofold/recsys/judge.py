@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from twofold.base.statistics import half_interval
+from twofold.recsys.asking import Question
 from twofold.recsys.data import Array, Dataset, Ratings
 from twofold.recsys.peers import Scores, taken
-from twofold.recsys.recommend import Question, Recommender
+from twofold.recsys.recommend import Recommender
 from twofold.recsys.truth import Factors, Matrix
 
 Lists = Callable[[Array, int], Array]  # user numbers [n], k -> items [n, k], -1 where the list ends

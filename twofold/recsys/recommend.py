@@ -17,6 +17,7 @@ import torch
 from twofold.base.errors import UserError
 from twofold.learners.nets import Nets
 from twofold.learners.td3 import TD3
+from twofold.recsys.asking import Changes, Entry, Lists, Question, Recommendation
 from twofold.recsys.belief import Belief
 from twofold.recsys.config import UsersConfig
 from twofold.recsys.data import Array, Ratings
@@ -27,60 +28,7 @@ from twofold.settings.config import own_settings
 from twofold.store.policy_file import LoadedPolicy, load_policy
 
 log = logging.getLogger("twofold")
-Entry = str | int | tuple[str | int, float] | list[str | int | float]  # an item, or an item and its rating
 _CELLS = 20_000_000  # rows x items that are scored at once
-
-
-@dataclass(frozen=True)
-class Recommendation:
-    """One recommended item."""
-
-    item: int
-    name: str  # as in the data
-    title: str  # what a person is shown
-    value: float  # the smaller critic's value of showing it now (discounted, relative to the user's level)
-    expected_rating: float  # by the user model and the given history, on the scale of the data
-    reasons: tuple[str, ...]  # the item's features that lift the expectation
-
-
-@dataclass(frozen=True)
-class Lists:
-    """Recommendations for many users, best first; -1 where nothing is left to recommend."""
-
-    items: Array  # int64 [N, k]
-    values: Array  # float32 [N, k]
-    expected: Array  # float32 [N, k]
-    known: Array  # bool [N]: whether the user is in the data
-
-
-@dataclass(frozen=True)
-class Changes:
-    """How today's catalogue differs from the one that a policy was trained on."""
-
-    new: tuple[str, ...]  # cannot be recommended until a policy is trained with them
-    gone: tuple[str, ...]  # are not recommended any more
-
-    def text(self) -> str:
-        lines = [f"{len(self.new)} items are new and cannot be recommended yet: {_some(self.new)}"] * bool(
-            self.new
-        )
-        lines += [f"{len(self.gone)} items are gone and are left out: {_some(self.gone)}"] * bool(self.gone)
-        return "\n".join(lines) or "the catalogue is the one that the policy was trained on"
-
-
-def _some(names: Sequence[str], most: int = 5) -> str:
-    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
-
-
-@dataclass(frozen=True)
-class Question:
-    """Who asks, and what may be shown: names as in the data."""
-
-    user: str | int | None = None
-    history: Sequence[Entry] = ()
-    repeats: bool = False  # items of the history may come again
-    rated: bool = False  # items that the user rated in the data may come again
-    without: Sequence[str] = ()  # further items that must not come
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 import uvicorn
 from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import models_json_schema
@@ -19,7 +19,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from twofold.base.errors import UserError
-from twofold.recsys.recommend import load_recommender
+from twofold.recsys.recommend import Recommender
 from twofold.recsys.service import Answer, Ask, Busy, Feedback, Health, Noted, Refused, Service
 
 MOST_BYTES = 1_000_000  # of a request
@@ -159,17 +159,8 @@ def _content(kind: type[BaseModel], about: str) -> dict[str, Any]:
     return {"description": about, "content": {"application/json": {"schema": schema}}}
 
 
-def serve(run: str, host: str, port: int, data: Path | None = None) -> None:
+def serve(policy: Recommender, host: str, port: int) -> None:
     """Answer requests until stopped."""
-    import torch
-
     torch.set_num_threads(1)
-    service = Service(load_recommender(run))
-    if data is not None:
-        from twofold.recsys.loaders import load
-
-        print(service.recommender.update(load("ratings", data).train).text())
     hosts = LOCAL if host in LOCAL else ("*",)
-    print(json.dumps(service.health().model_dump()))
-    print(f"http://{host}:{port}/  (page), /recommend, /feedback, /health, /openapi.json; Ctrl-C ends")
-    uvicorn.run(app_of(service, hosts), host=host, port=port, log_level="warning", access_log=False)
+    uvicorn.run(app_of(Service(policy), hosts), host=host, port=port, log_level="warning", access_log=False)

@@ -11,7 +11,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from twofold.base.errors import UserError
-from twofold.recsys.recommend import Entry, Question, Recommendation, Recommender
+from twofold.recsys.asking import Entry, Question, Recommendation
+from twofold.recsys.recommend import Recommender
 
 MOST_ITEMS = 1_000  # of one list
 MOST_HISTORY = 5_000  # entries of one history
