@@ -37,7 +37,8 @@ def test_the_critic_does_not_see_the_agents_own_action_but_all_others():
     team, batch = coma(), episodes()
     data = cut(batch, 2)
     start = SHAPE.state + SHAPE.obs
-    before = team._critic_inputs(batch, data, 2)[0, 0, 1, start : start + 12].view(3, 4)
+    action = team._actions(data, torch.full((3, 4, 3, 4), 0.25))
+    before = team._critic_inputs(batch, data, action)[0, 0, 1, start : start + 12].view(3, 4)
     assert before[1].sum() == 0 and before[0].argmax() == batch.action[0, 0, 0] and before[2].sum() == 1
 
 
@@ -73,3 +74,42 @@ def test_the_gradients_share_of_uniform_actions_follows_the_steps_learned_from_n
         team.update(episodes())
     assert torch.equal(played.actor_weights.flat.values, quiet.actor_weights.flat.values)
     assert quiet.played == episodes().filled.sum()
+
+
+def test_the_last_state_of_an_episode_has_an_action_that_the_policy_would_take():
+    team, batch = coma(), episodes()
+    data = cut(batch, SHAPE.limit)
+    only = torch.zeros(SHAPE.limit + 1, 4, 3, 4)
+    only[..., 2] = 1.0
+    action, last = team._actions(data, only), batch.filled.sum(1)
+    for episode, end in enumerate(last):
+        assert action[end, episode].tolist() == [2, 2, 2]
+        assert (action[:end, episode].numpy() == batch.action[episode, :end]).all()
+
+
+def test_a_cut_episode_bootstraps_from_the_action_of_its_last_state():
+    team, batch = coma(gamma=0.5, td_lambda=0.0), episodes()
+    batch.terminated[:] = 0
+    data = cut(batch, SHAPE.limit)
+    policy = torch.zeros(SHAPE.limit + 1, 4, 3, 4)
+    policy[..., 1] = 1.0
+    action = team._actions(data, policy)
+    inputs = team._critic_inputs(batch, data, action)
+    end = int(batch.filled[0].sum())
+    value = team.target_critic(inputs[end, 0])[
+        :, 1
+    ]  # every agent's value of action 1 in the state after the last step
+    wanted = data.reward[end - 1, 0] + 0.5 * value
+    assert torch.allclose(team._target(inputs, action, data)[end - 1, 0], wanted)
+
+
+def test_the_critic_takes_a_step_for_each_step_of_the_longest_episode_and_the_target_counts_them():
+    team, batch = coma(target_update_interval=10), episodes()
+    longest = int(batch.filled.sum(1).max())
+    before = team.target.flat.values.clone()
+    team.update(batch)
+    assert team.critic_steps == longest and torch.equal(team.target.flat.values, before)
+    while team.critic_steps < 10:
+        team.update(batch)
+    assert torch.equal(team.target.flat.values, team.critic_weights.flat.values)
+    assert team.target.copied == team.critic_steps

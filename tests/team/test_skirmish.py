@@ -182,11 +182,13 @@ def test_only_tall_units_walk_on_cliffs():
     assert inside[0, 0] and not inside[0, 2:].any()
 
 
-def test_a_time_limit_is_not_an_end(on_map):
-    world = on_map(duel(14, their="target", target={"health": 10, "damage": 0, "speed": 0.0}) | {"limit": 3})
+@pytest.mark.parametrize("continuing", [False, True])
+def test_a_time_out_is_an_end_as_in_smac_unless_the_episode_continues(on_map, continuing):
+    map_file = duel(14, their="target", target={"health": 10, "damage": 0, "speed": 0.0}) | {"limit": 3}
+    world = on_map(map_file, continuing_episode=continuing)
     ends = [world.step(np.array([[1]]))[2:4] for _ in range(3)]
-    assert [bool(t[0]) for t, _ in ends] == [False] * 3
-    assert [bool(t[0]) for _, t in ends] == [False, False, True]
+    assert [bool(t[0]) for t, _ in ends] == [False, False, not continuing]
+    assert [bool(t[0]) for _, t in ends] == [False, False, continuing]
 
 
 def test_optional_columns_are_added():

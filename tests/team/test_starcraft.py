@@ -39,12 +39,20 @@ class FakeStarCraft2Env:
         self.steps += 1
         if self.steps == 4:
             return 11.0, True, {"battle_won": True, "dead_allies": 1, "dead_enemies": 3}
-        if self.steps >= 60:
-            return 0.0, True, {"battle_won": False, "episode_limit": True}
         return 0.5, False, {"battle_won": False}
 
     def close(self):
         self.closed = True
+
+
+class Endless(FakeStarCraft2Env):
+    """FAKE: a battle that nobody wins; smac calls it off after 60 steps and says so only if episodes continue."""
+
+    def step(self, actions):
+        self.steps += 1
+        cut = {"episode_limit": True} if self.settings["continuing_episode"] else {}
+        over = self.steps >= 60
+        return 0.0, over, {"battle_won": False} | (cut if over else {})
 
 
 @pytest.fixture
@@ -75,6 +83,16 @@ def test_a_battle_comes_through_with_its_masks_rewards_and_result(fake_smac):
         rewards.append(reward[0])
     assert sum(rewards) == pytest.approx(12.5) and terminated[0] and not truncated[0]
     assert info["episode"]["battle_won"][0] == 1.0 and obs["avail"][0, 0, 8] == 1
+
+
+@pytest.mark.parametrize("continuing", [False, True])
+def test_a_time_out_is_an_end_as_in_pymarl_unless_the_episode_continues(fake_smac, continuing):
+    sys.modules["smac.env.starcraft2.starcraft2"].StarCraft2Env = Endless
+    world = sc2(StarCraftConfig(map_name="3m", continuing_episode=continuing), rows=1, purpose="train")
+    world.reset(seed=[0], options={"reset_mask": np.ones(1, bool)})
+    for _ in range(60):
+        _, _, terminated, truncated, _ = world.step(np.ones((1, 3), int))
+    assert (bool(terminated[0]), bool(truncated[0])) == (not continuing, continuing)
 
 
 def test_the_game_version_is_recorded_and_the_run_is_called_inexact(fake_smac):

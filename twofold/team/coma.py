@@ -39,6 +39,14 @@ class ComaConfig(TeamConfig):
     epsilon_anneal_time: float = setting(
         "the share of uniform actions falls over this long", default=100_000.0, gt=0, unit="world steps"
     )
+    target_update_interval: float = setting(
+        "steps of the critic (one for each step of the longest episode of a batch) between two copies to its "
+        "target; below 1: the share mixed in after every batch",
+        default=200.0,
+        gt=0,
+        unit="critic steps",
+        aliases=("target_update_interval_or_tau",),
+    )
     entropy: float = setting("weight of the policy's entropy in its loss", default=0.0, ge=0)
 
 
@@ -58,6 +66,8 @@ class Coma(EpisodeLearner):
         self.target = Target(self.target_critic, self.critic_weights, cfg.target_update_interval)
         self.scale = RewardScale(cfg.standardise_rewards)
         self.played = 0  # world steps of all episodes learned from, each of which comes once
+        self.critic_steps = 0  # what `target_update_interval` counts
+        self.rng = given["rngs"]["coma"]
         self._unroll = AgentUnroll(self.nets, self.agent)
         self._kept = {"actor": self.actor_weights, "critic": self.critic_weights}
         self._kept |= {"target": self.target, "scale": self.scale}
@@ -68,11 +78,11 @@ class Coma(EpisodeLearner):
         return TeamPolicy(self.nets, self.agent, rows, epsilon=epsilon, rng=rng, sample=explore)
 
     def state_dict(self) -> State:
-        return super().state_dict() | {"played": self.played}
+        return super().state_dict() | {"played": self.played, "critic_steps": self.critic_steps}
 
     def load_state_dict(self, state: State) -> None:
         super().load_state_dict(state)
-        self.played = int(state["played"])
+        self.played, self.critic_steps = int(state["played"]), int(state["critic_steps"])
 
     # ---- learning ----
 
@@ -80,17 +90,34 @@ class Coma(EpisodeLearner):
         """The critic first, then the actors with its advantages."""
         data = cut(batch, steps)
         self.played += int(batch.filled.sum())
-        q = self._improve_critic(self._critic_inputs(batch, data, steps), data)
-        self._improve_actors(batch, data, q, steps)
-        self.target.track(self.updates)
+        unroll = self._unroll.filled(batch, steps)
+        out = unroll.forward(self.agent, steps + 1).detach().requires_grad_()
+        logits = by_agent(out, self.shape).permute(1, 2, 0, 3)  # [T + 1, B, A, n]
+        policy = self._probabilities(logits, data.avail.permute(1, 2, 0, 3))
+        action = self._actions(data, policy.detach())
+        q = self._improve_critic(self._critic_inputs(batch, data, action), action, data)
+        self._improve_actors(policy[:-1], q, data)
+        assert out.grad is not None
+        unroll.backward(self.agent, out.grad)
+        self._metrics["grad_norm"] = self.actor_weights.descend()
+        self.target.track(self.critic_steps)
 
-    def _critic_inputs(self, batch: Episode, data: TeamBatch, steps: int) -> Tensor:
+    def _actions(self, data: TeamBatch, policy: Tensor) -> Tensor:
+        """What was played [T + 1, B, A], and in every episode's last state what the policy would play there."""
+        action = torch.zeros(policy.shape[:-1], dtype=torch.int64)
+        action[:-1] = data.action.permute(1, 2, 0)
+        last, episode = data.mask.sum(0).long(), torch.arange(policy.shape[1])
+        draws = torch.from_numpy(self.rng.random(policy.shape[1:3])).unsqueeze(-1)
+        reached = policy[last, episode].double().cumsum(-1)
+        action[last, episode] = (reached <= draws * reached[..., -1:]).sum(-1)
+        return action
+
+    def _critic_inputs(self, batch: Episode, data: TeamBatch, action: Tensor) -> Tensor:
         """State, own observation, the others' actions, all last actions, own number: [T + 1, B, A, inputs]."""
-        agents, count = self.shape.agents, batch.filled.shape[0]
-        time = (steps + 1, count, agents)
-        chosen = torch.zeros(*time, self.shape.actions)
-        chosen[:steps] = nn.functional.one_hot(data.action.permute(1, 2, 0), self.shape.actions).float()
-        chosen[:steps] *= data.mask[..., None, None]
+        agents, time = self.shape.agents, action.shape
+        chosen = nn.functional.one_hot(action, self.shape.actions).float()
+        exists = torch.cat([torch.ones_like(data.mask[:1]), data.mask])  # a state, if a step led to it
+        chosen *= exists[..., None, None]
         joint = chosen.unsqueeze(2).expand(*time, agents, self.shape.actions)
         others = joint * (1 - torch.eye(agents)).view(1, 1, agents, agents, 1)
         last = torch.zeros_like(chosen)
@@ -98,7 +125,7 @@ class Coma(EpisodeLearner):
         return torch.cat(
             [
                 data.state.unsqueeze(2).expand(*time, self.shape.state),
-                torch.from_numpy(batch.obs["obs"][:, : steps + 1]).transpose(0, 1),
+                torch.from_numpy(batch.obs["obs"][:, : len(action)]).transpose(0, 1),
                 others.flatten(3),
                 last.flatten(2).unsqueeze(2).expand(*time, agents * self.shape.actions),
                 torch.eye(agents).expand(*time, agents),
@@ -106,34 +133,39 @@ class Coma(EpisodeLearner):
             -1,
         )
 
-    def _improve_critic(self, inputs: Tensor, data: TeamBatch) -> Tensor:
-        """TD(lambda) on the values of the chosen actions; the new critic's values [T, B, A, n]."""
-        action = data.action.permute(1, 2, 0).unsqueeze(-1)
-        with torch.no_grad():
-            ahead = self.target_critic(inputs)[1:]
-            # The last step of a cut episode has no next action: its value is that of the first, as in PyMARL.
-            next_action = torch.cat([action[1:], torch.zeros_like(action[:1])])
-            next_value = ahead.gather(-1, next_action).squeeze(-1)
-            reward = self.scale(data.reward, data.mask)
-            going_on = (self.cfg.gamma * (1 - data.terminated)).unsqueeze(-1)
-            target = lambda_returns(
-                reward.unsqueeze(-1), going_on, next_value, data.mask.unsqueeze(-1), self.cfg.td_lambda
-            )
-        self.critic_weights.zero_grad()
-        q: Tensor = self.critic(inputs[:-1])
-        weight = data.mask.unsqueeze(-1).expand_as(target)
-        loss = ((q.gather(-1, action).squeeze(-1) - target).square() * weight).sum() / weight.sum()
-        torch.autograd.backward(loss)
-        self._metrics["critic_loss"] = loss.detach()
-        self._metrics["critic_grad_norm"] = self.critic_weights.descend()
-        return q.detach()
+    def _improve_critic(self, inputs: Tensor, action: Tensor, data: TeamBatch) -> Tensor:
+        """TD(lambda) on the values of the chosen actions, a step of the critic for each step of the episodes.
 
-    def _improve_actors(self, batch: Episode, data: TeamBatch, q: Tensor, steps: int) -> None:
+        As in PyMARL the last step comes first; the values [T, B, A, n] are those before each step of the critic.
+        """
+        target = self._target(inputs, action, data)
+        values = torch.zeros(*action[:-1].shape, self.shape.actions)
+        losses, norms = [], []
+        for t in reversed(range(len(target))):
+            weight = data.mask[t].unsqueeze(-1).expand_as(target[t])
+            q: Tensor = self.critic(inputs[t])
+            values[t] = q.detach()
+            error = q.gather(-1, action[t].unsqueeze(-1)).squeeze(-1) - target[t]
+            loss = (error.square() * weight).sum() / weight.sum()
+            self.critic_weights.zero_grad()
+            torch.autograd.backward(loss)
+            norms.append(self.critic_weights.descend())
+            losses.append(loss.detach())
+            self.critic_steps += 1
+        self._metrics["critic_loss"] = torch.stack(losses).mean()
+        self._metrics["critic_grad_norm"] = torch.stack(norms).mean()
+        return values
+
+    @torch.no_grad()
+    def _target(self, inputs: Tensor, action: Tensor, data: TeamBatch) -> Tensor:
+        """TD(lambda) returns [T, B, A] of the target critic's values of what was played next."""
+        ahead = self.target_critic(inputs[1:]).gather(-1, action[1:].unsqueeze(-1)).squeeze(-1)
+        reward = self.scale(data.reward, data.mask).unsqueeze(-1)
+        going_on = (self.cfg.gamma * (1 - data.terminated)).unsqueeze(-1)
+        return lambda_returns(reward, going_on, ahead, data.mask.unsqueeze(-1), self.cfg.td_lambda)
+
+    def _improve_actors(self, policy: Tensor, q: Tensor, data: TeamBatch) -> None:
         """Policy gradient with the counterfactual advantage Q(u) - sum_a pi(a) Q(u with a)."""
-        unroll = self._unroll.filled(batch, steps)
-        out = unroll.forward(self.agent, steps).detach().requires_grad_()
-        avail = data.avail[:, :-1].permute(1, 2, 0, 3)
-        policy = self._probabilities(by_agent(out, self.shape).permute(1, 2, 0, 3), avail)
         action = data.action.permute(1, 2, 0).unsqueeze(-1)
         advantage = q.gather(-1, action).squeeze(-1) - (policy.detach() * q).sum(-1)
         log_policy = policy.clamp(min=1e-10).log()
@@ -142,11 +174,8 @@ class Coma(EpisodeLearner):
         gain = advantage * log_policy.gather(-1, action).squeeze(-1) + self.cfg.entropy * entropy
         loss = -(gain * weight).sum() / weight.sum()
         torch.autograd.backward(loss)
-        assert out.grad is not None
-        unroll.backward(self.agent, out.grad)
         self._metrics["policy_loss"] = loss.detach()
         self._metrics["entropy"] = ((entropy * weight).sum() / weight.sum()).detach()
-        self._metrics["grad_norm"] = self.actor_weights.descend()
 
     def _probabilities(self, logits: Tensor, avail: Tensor) -> Tensor:
         """The policy that explores: softmax over what is available, with a uniform share of epsilon."""

@@ -86,19 +86,22 @@ class Target:
 
     def __init__(self, copy: nn.Module, online: Weights, interval: float) -> None:
         self.flat, self.online, self.interval = Flat(copy), online.flat, interval
+        self.copied = 0  # updates at the last copy
 
     def track(self, updates: int) -> None:
         """Follow the online weights, which have been updated `updates` times."""
         if self.interval < 1:
             track(self.flat, self.online, self.interval)
-        elif updates % int(self.interval) == 0:
+        elif updates - self.copied >= self.interval:
             track(self.flat, self.online, 1.0)
+            self.copied = updates
 
     def state_dict(self) -> State:
-        return {"values": self.flat.values.clone()}
+        return {"values": self.flat.values.clone(), "copied": self.copied}
 
     def load_state_dict(self, state: State) -> None:
         self.flat.values.copy_(torch.as_tensor(state["values"]))
+        self.copied = int(state["copied"])
 
 
 class RewardScale:

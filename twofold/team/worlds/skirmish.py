@@ -48,6 +48,9 @@ class SkirmishConfig:
     state_timestep_number: bool = setting(
         "the state holds the share of the limit that is over", default=False
     )
+    continuing_episode: bool = setting(
+        "a time-out is no end: values go on behind it; PyMARL and SMAC have false", default=False
+    )
     reward_sparse: bool = setting("1 for a win, nothing before", default=False)
     reward_only_positive: bool = setting("own losses cost nothing", default=True)
     reward_negative_scale: float = setting("weight of own losses, where they cost", default=0.5, ge=0)
@@ -131,9 +134,11 @@ class Skirmish(TeamWorld):
         won: Array = ~np.any(alive[:, allies:], -1)
         lost: Array = ~np.any(alive[:, :allies], -1)
         reward = np.where(self._over, 0.0, self._reward(before, won, lost))
-        terminated = won | lost
-        truncated = ~terminated & (self._step >= self.field.limit)
-        self._over |= terminated | truncated
+        decided = won | lost
+        time_out = ~decided & (self._step >= self.field.limit)
+        self._over |= decided | time_out
+        terminated = decided if self.cfg.continuing_episode else decided | time_out
+        truncated = time_out & ~terminated
         episode = {
             "battle_won": (won & ~lost).astype(float),
             "dead_allies": (~alive[:, :allies]).sum(-1).astype(float),
