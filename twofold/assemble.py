@@ -68,7 +68,7 @@ def assemble(run: Run, imports: tuple[str, ...] = ()) -> Parts:
     world = make_world(config, purpose="train", rows=config.trainer.rows, imports=imports)
     evaluations = {
         name: make_world(config, purpose=name, rows=config.trainer.eval_rows)
-        for name in evaluation_names(config.env)
+        for name in evaluation_names(config)
     }
     rngs = Generators(config.seed)
     learner: Learner[Any] = make_learner(
@@ -127,7 +127,7 @@ def run_to_end(
             parts = assemble(run, imports)
             parts.trainer.train(progress or Quiet())
             parts.keeper.choose(parts.trainer)
-            draw_curves([run.folder], run.folder / "curve.png")
+            _draw(run)
             tested = run.resolved.config.trainer.test_episodes > 0
             return Trained(run.folder, parts.keeper.test(parts.trainer) if tested else {})
     finally:
@@ -136,13 +136,20 @@ def run_to_end(
         run.close()
 
 
+def _draw(run: Run) -> None:
+    """The learning curve of what the world is about; of the return where an evaluation has no such metric."""
+    metric = run.resolved.config.trainer.headline
+    known = all(metric in record for record in run.evaluations.read())
+    draw_curves([run.folder], run.folder / "curve.png", metric=metric if known else "return")
+
+
 def score(policy: LoadedPolicy, episodes: int, seed: int) -> Scores:
     """A policy's scores in every evaluation world, on `episodes` seeds from `seed` on."""
     if episodes < 1:
         raise UserError(f"the number of episodes must be at least 1, got {episodes}")
     config, found = policy.config, {}
     with torch_as(config.threads):
-        for name in evaluation_names(config.env):
+        for name in evaluation_names(config):
             world = world_of(policy, name, config.trainer.eval_rows)
             greedy = policy.learner.policy(explore=False, rows=world.num_envs, rng=generator(0, "evaluation"))
             found[name] = summaries(evaluate(world, greedy, [seed + i for i in range(episodes)]))

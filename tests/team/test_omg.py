@@ -225,10 +225,16 @@ def test_a_prior_of_other_sizes_is_refused_with_both_shapes(tmp_path):
         load_prior(other.prior, tmp_path, obs_is_state=True)
 
 
-def test_an_absent_prior_is_an_error_at_the_first_update_not_when_a_policy_is_loaded(tmp_path):
-    learner = omg(prior=str(tmp_path / "gone"))
+def test_an_absent_prior_is_told_before_the_first_step_of_a_training_not_when_a_policy_is_loaded(tmp_path):
+    learner, batch = omg(prior=str(tmp_path / "gone")), episodes()
+    seen = {key: leaf[:, 0] for key, leaf in batch.obs.items()}
+    learner.policy(explore=False, rows=4, rng=np.random.default_rng(0)).act(seen)
+    for act in ("act", "random"):
+        policy = learner.policy(explore=True, rows=4, rng=np.random.default_rng(0))
+        with pytest.raises(CheckpointError, match="no trained prior"):
+            getattr(policy, act)(seen)
     with pytest.raises(CheckpointError, match="no trained prior"):
-        learner.update(episodes())
+        learner.update(batch)
 
 
 def test_without_a_prior_run_the_prior_learns_first_and_is_then_frozen():

@@ -295,3 +295,28 @@ def test_partners_play_in_their_own_world_unless_another_is_named(partner_set):
     assert shape_of(own.single_observation_space).limit == 8
     longer = partnered(partner_set, world_args={"time_limit": 11})
     assert shape_of(longer.single_observation_space).limit == 11
+
+
+def test_without_a_split_there_are_no_test_partners(partner_set, tmp_path, caplog):
+    import logging
+    import shutil
+
+    from twofold.rows.world import evaluation_names
+    from twofold.settings.config import load
+
+    def names(folder):
+        return evaluation_names(load("iql", "partnered", env_args={"partners": str(folder)}).config)
+
+    whole = tmp_path / "whole"
+    shutil.copytree(partner_set.folder, whole, ignore=shutil.ignore_patterns("runs"))
+    record = json.loads((whole / "partners.json").read_text()) | {"train": [], "test": []}
+    (whole / "partners.json").write_text(json.dumps(record))
+    assert names(whole) == ("train_partners",)
+    assert names(partner_set.folder) == ("train_partners", "test_partners")
+    with pytest.raises(ConfigError, match="no test partners"):
+        read_partners(whole).split("test")
+    logging.getLogger("twofold").propagate = True
+    with caplog.at_level("INFO", "twofold"):
+        partnered(partner_set)
+        partnered(read_partners(whole))
+    assert "4 of the train split (iql)" in caplog.text and "8 of the whole set" in caplog.text

@@ -100,8 +100,9 @@ def test_pymarls_names_reach_our_settings():
         0.1,
         70000,
     )
+    assert trainer.updates_per_item == 0.25  # one update for four episodes, and a target every 150 of these
     assert (learner.target_update_interval, learner.double_q, learner.gamma, learner.mixing_embed_dim) == (
-        150,
+        38,
         False,
         0.97,
         16,
@@ -134,9 +135,72 @@ def test_pymarls_modes_name_the_command_to_use():
             translate({"config": "qmix"}, settings)
 
 
-def test_a_class_of_pymarl_that_a_preset_chooses_otherwise_is_explained():
-    with pytest.raises(ConfigError, match="from-pymarl"):
-        translate({"config": "qmix"}, {"agent": "transformer"})
+@pytest.mark.parametrize(
+    ("config", "typed", "told"),
+    [
+        ("iql", {"learner": "omg_learner"}, "--config=iql_omg is that here"),
+        ("iql", {"am_model": "base_am"}, "--config=iql_am is that here"),
+        ("qmix", {"learner": "coma_learner"}, "--config=coma is that here"),
+        ("qmix", {"mac": "multi_module_mac"}, "multi_algs"),
+        ("qmix", {"agent_output_type": "pi_logits"}, "agent_output_type=pi_logits"),
+        ("qmix", {"agent": "transformer"}, "only agent=rnn"),
+        ("qmix", {"use_rnn": False}, "only use_rnn=True"),
+        ("qmix", {"policy_model": "mlp"}, "rnn .shared weights. or idv_rnn"),
+        ("qmix", {"runner": "episode", "batch_size_run": 8}, "runner=parallel"),
+        ("qmix", {"runner": "ray"}, "episode or parallel"),
+    ],
+)
+def test_a_class_of_pymarl_that_the_preset_is_not_is_refused(config, typed, told):
+    with pytest.raises(ConfigError, match=told):
+        translate({"config": config}, typed)
+
+
+@pytest.mark.parametrize(
+    ("config", "typed"),
+    [
+        ("iql", {"learner": "q_learner", "am_model": "none_am", "mac": "basic_mac", "runner": "episode"}),
+        ("iql_omg", {"learner": "omg_learner", "am_model": "omg_am"}),
+        ("iql_am", {"learner": "am_learner", "am_model": "base_am"}),
+        ("coma", {"learner": "coma_learner", "action_selector": "multinomial"}),
+        ("qtran", {"learner": "qtran_learner", "agent_output_type": "q"}),
+    ],
+)
+def test_the_classes_that_a_preset_is_are_accepted_and_change_nothing(config, typed):
+    assert translate({"config": config}, typed)[1] == {}
+
+
+def test_weights_of_each_agents_own_are_what_idv_rnn_asks_for():
+    assert translate({"config": "iql"}, {"policy_model": "idv_rnn"})[1] == {"networks.shared": False}
+
+
+def test_the_parallel_runner_updates_as_pymarls_does():
+    _, settings = translate({"config": "qmix"}, {"runner": "parallel", "batch_size_run": 8})
+    config = resolve(layers_for("qmix", "skirmish", settings)).config
+    beta = load("qmix_beta", "skirmish").config
+    assert (config.trainer.rows, config.trainer.updates_per_item) == (8, 0.125)
+    assert config.learner == beta.learner and config.trainer == beta.trainer
+
+
+@pytest.mark.parametrize(
+    ("key", "env", "id"),
+    [
+        ("lbforaging:Foraging-8x8-2p-3f-v3", "lbf", "lbforaging:Foraging-8x8-2p-3f-v3"),
+        ("rware:rware-tiny-2ag-v2", "rware", "rware:rware-tiny-2ag-v2"),
+        ("pz-mpe-simple-spread-v3", "mpe_spread", "simple_spread_v3"),
+    ],
+)
+def test_epymarls_gymma_is_the_world_of_its_key(key, env, id):
+    options, settings = translate(
+        {"config": "qmix", "env-config": "gymma"}, {"env_args.key": key, "env_args.time_limit": 25}
+    )
+    assert options["env-config"] == env
+    config = resolve(layers_for("qmix", env, settings)).config
+    assert (config.env_args.id, config.env_args.time_limit) == (id, 25)
+
+
+def test_a_key_of_gymma_that_is_not_here_names_what_is():
+    with pytest.raises(ConfigError, match="--env-config=lbf, rware and mpe_spread"):
+        translate({"config": "qmix", "env-config": "gymma"}, {"env_args.key": "vmas-balance"})
 
 
 def test_qmix_of_pymarl_runs_as_typed(tmp_path):

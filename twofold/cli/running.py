@@ -182,7 +182,7 @@ def _play(argv: list[str]) -> int:
     world, cannot = viewed_world(policy.config, mode)
     if world is None:
         complain(f"rendering is impossible here ({cannot}); the episode is played without a picture")
-        world = world_of(policy, evaluation_names(policy.config.env)[0], 1)
+        world = world_of(policy, evaluation_names(policy.config)[0], 1)
     fits(policy, world)
     frames, total = play(world, policy.policy, seed, frames=cannot is None and mode == "rgb_array")
     print(f"return     {total:.2f}")

@@ -65,6 +65,7 @@ def make_world(config: Config, *, purpose: str, rows: int, imports: tuple[str, .
     return entry.make(config.env_args, rows=rows, purpose=purpose, **how)
 
 
-def evaluation_names(env: str) -> tuple[str, ...]:
-    """The evaluation worlds of a world; the first one chooses the best policy."""
-    return worlds.get(env).evaluations
+def evaluation_names(config: Config) -> tuple[str, ...]:
+    """The evaluation worlds of a config; the first one chooses the best policy."""
+    names = worlds.get(config.env).evaluations
+    return names(config.env_args) if callable(names) else names

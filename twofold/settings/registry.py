@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from twofold.core.protocols import Learner, World
 
 Made = TypeVar("Made")
+# Purposes of a world's evaluation worlds, or what says them for its settings; the first chooses the best policy.
+Evaluations = tuple[str, ...] | Callable[[Any], tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,7 @@ class WorldEntry(Entry):
     """`make(settings, *, rows, purpose)` -> World; with `workers`, it also takes `where: Where | None`."""
 
     make: Callable[..., World]
-    evaluations: tuple[str, ...] = (
-        "eval",
-    )  # purposes of its evaluation worlds; the first chooses the best policy
+    evaluations: Evaluations = ("eval",)
     workers: bool = False  # whether its rows can live in worker processes
     view: Callable[[Any, str], Any] | None = None  # (settings, mode) -> one row that shows itself
 
@@ -117,7 +117,7 @@ class Worlds(Registry[WorldEntry]):
         name: str,
         *,
         config: type,
-        evaluations: tuple[str, ...] = ("eval",),
+        evaluations: Evaluations = ("eval",),
         workers: bool = False,
         view: Callable[[Any, str], Any] | None = None,
     ) -> Callable[[Made], Made]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from twofold.base.errors import UserError
-from twofold.base.statistics import half_interval, summary
+from twofold.base.statistics import half_interval, summaries
 from twofold.core.evaluate import evaluate
 from twofold.core.experience import Array, Obs
 from twofold.core.protocols import Policy, State, World
@@ -136,7 +136,7 @@ def cross_play(
             met = meet(world, first, second, episodes=episodes, seed=seed, seats=seats)
             if metric not in met.metrics:
                 raise UserError(f"--metric={metric}: this world has {', '.join(met.metrics)}")
-            of = summary(met.metrics[metric])
+            of = summaries(met.metrics)[metric]
             mean[row, column], low[row, column], high[row, column] = of["mean"], of["low"], of["high"]
             label = f"{name} with {kind_of(found, partner.name)}"
             curves.setdefault(label, []).append(met.rewards.cumsum(-1))

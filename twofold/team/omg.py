@@ -7,6 +7,7 @@ future state that the selector chose, g what the Q network sees. See docs/algori
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, Unpack
 
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from twofold.base.errors import CheckpointError
 from twofold.base.setting import setting, settings
-from twofold.core.experience import Array
+from twofold.core.experience import Array, Obs
 from twofold.core.protocols import Metrics, State
 from twofold.core.schedules import Schedule
 from twofold.settings.registry import learners
@@ -90,24 +91,25 @@ class OMG(EpisodeLearner):
         }
         self._acts = {"agent": self.q.agent, "model": self.model, "prior": self.prior}
         self._prior_ready = False
-        if cfg.prior and Path(cfg.prior).exists():
-            self._load_prior()
+        if Path(cfg.prior).exists():
+            self._need_prior()
 
     def policy(self, *, explore: bool, rows: int, rng: np.random.Generator) -> OMGPolicy:
         team = self.q.policy(explore=explore, rows=rows, rng=rng)
-        return OMGPolicy(self.model, team, obs_is_state=self.cfg.obs_is_state)
+        ready = self._need_prior if explore else None
+        return OMGPolicy(self.model, team, obs_is_state=self.cfg.obs_is_state, ready=ready)
 
-    def _load_prior(self) -> None:
-        """Take the prior of its own run, refusing one that was trained for other states."""
-        load_prior(self.prior, Path(self.cfg.prior), obs_is_state=self.cfg.obs_is_state)
-        self._prior_ready = True
+    def _need_prior(self) -> None:
+        """Take the prior of its own run, if there is to be one; whoever only acts needs none."""
+        if self.cfg.prior and not self._prior_ready:
+            load_prior(self.prior, Path(self.cfg.prior), obs_is_state=self.cfg.obs_is_state)
+            self._prior_ready = True
 
     # ---- learning ----
 
     def learn(self, batch: Episode, steps: int) -> None:
         """Algorithm 1: infer g_hat, select g_bar, mix them to g, improve Q and the inference model."""
-        if self.cfg.prior and not self._prior_ready:
-            self._load_prior()
+        self._need_prior()
         data = rows_of(batch, steps)
         state = data.obs if self.cfg.obs_is_state else data.state
         self._improve_prior(state, data)
@@ -247,11 +249,28 @@ def _exists(mask: Tensor) -> Tensor:
 
 
 class OMGPolicy(ConditionedPolicy):
-    """Acts with the subgoal that it infers from what was seen so far."""
+    """Acts with the subgoal that it infers from what was seen so far; `ready` is called before the first action."""
 
-    def __init__(self, model: SubgoalModel, team: TeamPolicy, *, obs_is_state: bool) -> None:
+    def __init__(
+        self,
+        model: SubgoalModel,
+        team: TeamPolicy,
+        *,
+        obs_is_state: bool,
+        ready: Callable[[], None] | None = None,
+    ) -> None:
         super().__init__(model.history, team)
-        self.model, self.obs_is_state = model, obs_is_state
+        self.model, self.obs_is_state, self._ready = model, obs_is_state, ready
+
+    def act(self, obs: Obs) -> Array:
+        if self._ready is not None:
+            self._ready()
+        return super().act(obs)
+
+    def random(self, obs: Obs) -> Array:
+        if self._ready is not None:
+            self._ready()
+        return super().random(obs)
 
     def condition(self, seen: Tensor, obs: dict[str, Array]) -> tuple[Tensor, Tensor]:
         state = seen

@@ -1,8 +1,10 @@
-"""PyMARL's command line: its keys that are no settings here, and its sanity checks of arguments."""
+"""PyMARL's and EPyMARL's command lines: keys that are no settings here do what they do there, or are refused."""
 
 from __future__ import annotations
 
 import logging
+import math
+from dataclasses import dataclass
 
 from twofold.base.errors import ConfigError, UserError
 from twofold.settings.presets import find_config, read_yaml
@@ -18,38 +20,67 @@ RENAMED = {
     "use_tensorboard": "trainer.tensorboard",
     "hidden_dim": "networks.hidden",
 }
-# Keys that choose a class of PyMARL; the preset does that here, so the usual values are accepted and change nothing.
-IMPLIED: dict[str, set[str | bool]] = {
-    "runner": {"episode", "parallel"},
-    "mac": {"basic_mac", "multi_module_mac"},
-    "agent": {"rnn"},
-    "learner": {"q_learner", "coma_learner", "qtran_learner", "am_learner", "omg_learner", "q_learner_4am"},
-    "action_selector": {"epsilon_greedy", "multinomial"},
-    "agent_output_type": {"q", "pi_logits"},
-    "policy_model": {"rnn", "idv_rnn"},
-    "am_model": {"none_am", "base_am", "omg_am"},
-    "save_model": {True},
-    "test_greedy": {True},
-    "buffer_cpu_only": {True, False},
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The classes of PyMARL that a learner of ours stands for."""
+
+    learner: tuple[str, ...]
+    am_model: tuple[str, ...] = ("none_am",)
+    action_selector: str = "epsilon_greedy"
+    agent_output_type: str = "q"
+
+
+STANDS_FOR = {
+    "q": Classes(("q_learner",)),
+    "qtran": Classes(("qtran_learner",)),
+    "coma": Classes(("coma_learner",), action_selector="multinomial", agent_output_type="pi_logits"),
+    "am": Classes(("am_learner", "q_learner_4am"), ("base_am",)),
+    "omg": Classes(("omg_learner", "q_learner_4am"), ("omg_am",)),
+    "prior": Classes(("omg_learner",), ("omg_am",)),
+}
+# Who else could have been meant, by what was typed.
+PRESETS = {
+    "qtran_learner": "qtran",
+    "coma_learner": "coma",
+    "am_learner": "iql_am",
+    "base_am": "iql_am",
+    "omg_learner": "iql_omg",
+    "omg_am": "iql_omg",
+    "none_am": "iql",
+    "q_learner": "iql, vdn or qmix",
+    "multi_module_mac": "4iql3qmix1iql_omg --multi_algs",
+}
+# Keys of one value here.
+FIXED: dict[str, tuple[str | bool, ...]] = {
+    "agent": ("rnn",),
+    "use_rnn": (True,),
+    "save_model": (True,),
+    "test_greedy": (True,),
+    "buffer_cpu_only": (True, False),
+    "common_reward": (True,),
+    "standardise_returns": (False,),
 }
 
 
 def translate(options: Values, settings: Values) -> tuple[Values, Values]:
     """Options and settings with PyMARL's own keys made into ours, or explained."""
-    if "multi-algs" not in options and not _is_team(str(options.get("config", "td3"))):
+    mixed = "multi-algs" in options
+    if not mixed and not _is_team(str(options.get("config", "td3"))):
         return options, settings
-    if "multi-algs" in options:
+    if mixed:
         from twofold.team.commands import mixed_team
 
         options, settings = mixed_team(options, settings)
+    options, settings = _gymma(options, settings)
     settings = {RENAMED.get(key, key): value for key, value in settings.items()}
     _check_device(settings)
-    for key in [k for k in settings if k in IMPLIED]:
-        value = settings.pop(key)
-        if value not in IMPLIED[key]:
-            raise ConfigError(
-                f"{key}={value}: the preset of --config chooses this here (docs/from-pymarl.md)"
-            )
+    _check_fixed(settings)
+    config = str(options.get("config", "td3"))
+    _check_classes(settings, _kind(config), config)
+    _weights(settings)
+    _runner(settings, config)
     if "local_results_path" in settings:
         options = options | {"runs": str(settings.pop("local_results_path"))}
     _check_mode(settings)
@@ -57,9 +88,99 @@ def translate(options: Values, settings: Values) -> tuple[Values, Values]:
     return options, settings
 
 
+def _preset(config: str) -> Values:
+    learner: Values = read_yaml(find_config("algs", config)).get("learner", {})
+    return learner
+
+
 def _is_team(config: str) -> bool:
     """Whether a preset's learner is one of the team's."""
-    return str(read_yaml(find_config("algs", config)).get("learner", {}).get("name", "")).startswith("team/")
+    return str(_preset(config).get("name", "")).startswith("team/")
+
+
+def _kind(config: str) -> str:
+    """Which learner a preset is, by the names of `STANDS_FOR`."""
+    learner = _preset(config)
+    return "qtran" if learner.get("mixer") == "qtran" else str(learner["name"]).removeprefix("team/")
+
+
+def _check_fixed(settings: Values) -> None:
+    for key in [key for key in settings if key in FIXED]:
+        value = settings.pop(key)
+        if value not in FIXED[key]:
+            known = " or ".join(map(str, FIXED[key]))
+            raise ConfigError(f"{key}={value}: only {key}={known} is here (docs/from-pymarl.md)")
+
+
+def _check_classes(settings: Values, kind: str, config: str) -> None:
+    """Classes of PyMARL that are typed must be those that the preset stands for."""
+    ours = STANDS_FOR.get(kind, STANDS_FOR["q"])
+    wanted = {
+        "learner": ours.learner,
+        "am_model": ours.am_model,
+        "action_selector": (ours.action_selector,),
+        "agent_output_type": (ours.agent_output_type,),
+        "mac": ("basic_mac",),
+    }
+    for key in [key for key in wanted if key in settings]:
+        value = settings.pop(key)
+        if value not in wanted[key]:
+            hint = f"; --config={PRESETS[value]} is that here" if value in PRESETS else ""
+            raise ConfigError(
+                f"{key}={value}: --config={config} is {' or '.join(wanted[key])}{hint} (docs/from-pymarl.md)"
+            )
+
+
+def _weights(settings: Values) -> None:
+    """policy_model=idv_rnn gives every agent weights of its own."""
+    if "policy_model" not in settings:
+        return
+    value = settings.pop("policy_model")
+    if value not in ("rnn", "idv_rnn"):
+        raise ConfigError(f"policy_model={value}: rnn (shared weights) or idv_rnn (each its own) are here")
+    settings["networks.shared"] = value == "rnn"
+
+
+def _runner(settings: Values, config: str) -> None:
+    """PyMARL's parallel runner: one update for `batch_size_run` episodes, targets counted in episodes."""
+    runner, rows = settings.pop("runner", None), settings.get("batch_size_run", 1)
+    if runner not in (None, "episode", "parallel"):
+        raise ConfigError(f"runner={runner}: episode or parallel are here")
+    if not isinstance(rows, int) or rows < 1:
+        return  # said better where the setting is checked
+    if runner == "episode" and rows > 1:
+        raise ConfigError(
+            f"runner=episode plays one row: leave out batch_size_run={rows}, or runner=parallel"
+        )
+    if rows == 1:
+        return
+    settings.setdefault("trainer.updates_per_item", 1 / rows)
+    if _kind(config) in ("coma", "prior"):
+        return  # COMA's interval counts steps of its critic, in PyMARL as here
+    episodes = settings.pop("target_update_interval", 200)
+    settings["learner.target_update_interval"] = (
+        float(math.ceil(episodes / rows)) if episodes >= 1 else episodes
+    )
+
+
+# EPyMARL's one world for everything Gymnasium knows: by the package in its key.
+_GYMMA = {"lbforaging": "lbf", "rware": "rware", "pz-mpe": "mpe_spread"}
+
+
+def _gymma(options: Values, settings: Values) -> tuple[Values, Values]:
+    """--env-config=gymma with env_args.key=lbforaging:... as the world that it is here."""
+    if options.get("env-config") != "gymma":
+        return options, settings
+    key = str(settings.get("env_args.key", ""))
+    found = next((name for start, name in _GYMMA.items() if key.startswith(start)), None)
+    if found is None:
+        raise ConfigError(
+            f"--env-config=gymma env_args.key={key}: lbforaging:..., rware:... and pz-mpe-... are here as "
+            "--env-config=lbf, rware and mpe_spread; others as --env-config=pettingzoo env_args.id=..."
+        )
+    if found == "mpe_spread":
+        key = key.removeprefix("pz-mpe-").replace("-", "_")
+    return options | {"env-config": found}, settings | {"env_args.key": key}
 
 
 def _check_device(settings: Values) -> None:

@@ -80,9 +80,10 @@ class PartnerSet:
         return [known[name] for name in names]
 
     def split(self, which: str) -> list[Partner]:
-        """'train', 'test' or 'all'; without a declared split everybody is in each."""
-        names = {"train": self.train, "test": self.test}.get(which, ())
-        return self.of(names) if names else list(self.partners)
+        """'train' or 'test'; without a declared split everybody is met in training and nobody is left to test."""
+        if which == "test" and not self.test:
+            raise ConfigError(f"{self.folder} has no test partners: twofold partners split declares some")
+        return self.of(self.test if which == "test" else self.train) if self.train else list(self.partners)
 
 
 def read_partners(folder: Path) -> PartnerSet:

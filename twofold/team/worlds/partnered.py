@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +32,8 @@ from twofold.team.worlds.space import (
     set_spaces,
     shape_of,
 )
+
+log = logging.getLogger("twofold")
 
 
 @settings
@@ -86,7 +89,13 @@ def groups_for(
     return chosen, groups
 
 
-@worlds.register("team/partnered", config=PartneredConfig, evaluations=("train_partners", "test_partners"))
+def _evaluations(cfg: PartneredConfig) -> tuple[str, ...]:
+    """With the partners of training, and with those never met, if the set declares any."""
+    met = ("train_partners",)
+    return (*met, "test_partners") if read_partners(Path(cfg.partners)).test else met
+
+
+@worlds.register("team/partnered", config=PartneredConfig, evaluations=_evaluations)
 def partnered(cfg: PartneredConfig, *, rows: int, purpose: str) -> Seated:
     """Play with (or against) fixed partners; evaluated with those of training and with those never seen."""
     found = read_partners(Path(cfg.partners))
@@ -94,6 +103,10 @@ def partnered(cfg: PartneredConfig, *, rows: int, purpose: str) -> Seated:
     agents = shape_of(inner.single_observation_space).agents
     which = "test" if purpose == "test_partners" else "train"
     partners, groups = groups_for(found, which, cfg.team, cfg.seats, agents)
+    if purpose == "train":
+        names = sorted({p.algorithm for p in partners})
+        split = "the train split" if found.train else "the whole set, which has no split"
+        log.info("partners: %d of %s (%s), %s", len(partners), split, ", ".join(names), found.folder)
     sizes = {"agents": agents, "free": cfg.seats, "rows": rows}
     seating = Seating([partner.load() for partner in partners], groups, **sizes, rotate=cfg.rotate)
     return Seated(inner, seating)
