@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from parts import Counter
 
-from twofold.base.statistics import half_interval, summary
+from twofold.base.statistics import half_interval, summaries, summary, wilson
 from twofold.core.evaluate import Interrupted, evaluate
 from twofold.rows.envs import EnvRows
 
@@ -46,3 +46,14 @@ def test_summary_has_the_student_interval() -> None:
     assert got["high"] - got["mean"] == pytest.approx(3.182 * 1.2909944 / 2)
     assert half_interval(1.0, 100) == pytest.approx(0.196)
     assert half_interval(1.0, 1) == 0
+
+
+def test_shares_have_wilsons_interval_and_returns_do_not() -> None:
+    # Wilson (1927), 95 %: 8 of 10 is 0.490 to 0.943; none of 10 is 0 to 0.278.
+    assert wilson(0.8, 10) == pytest.approx((0.4902, 0.9433), abs=1e-4)
+    assert wilson(0.0, 10) == pytest.approx((0.0, 0.2775), abs=1e-4)
+    won = np.array([1.0] * 8 + [0.0] * 2)
+    found = summaries({"return": won, "won": won, "fallen": won * 2})
+    assert (found["won"]["low"], found["won"]["high"]) == wilson(0.8, 10)
+    assert found["return"]["high"] == summary(won)["high"] > 1
+    assert found["fallen"]["high"] == summary(won * 2)["high"]

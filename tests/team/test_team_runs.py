@@ -249,3 +249,9 @@ def test_matd3_on_choices_says_what_to_add():
         config = load("matd3", "mpe_spread", env_args={"continuous": False}).config
         world = make_world(config, purpose="train", rows=1)
         make_learner(config, world.single_observation_space, world.single_action_space, Generators(0))
+
+
+def test_omgs_pre_training_line_trains_the_prior():
+    options, settings = translate({"config": "iql", "env-config": "skirmish"}, {"obs_is_state": True})
+    config = resolve(layers_for(options["config"], "skirmish", settings)).config
+    assert config.learner_name == "team/prior" and config.learner.obs_is_state is True

@@ -203,7 +203,7 @@ def mixed_team(options: Values, settings: Values) -> tuple[Values, Values]:
         raise ConfigError("a mixed team needs its frozen members: --partners=SET (twofold partners make)")
     rest = "".join(f"{count}{name}" for count, name in team if name != trained)
     inner = {key[len("env_args.") :]: value for key, value in settings.items() if key.startswith("env_args.")}
-    kept = {key: value for key, value in settings.items() if not key.startswith("env_args.") and key != "mac"}
+    kept = {k: v for k, v in settings.items() if not k.startswith("env_args.") and k != "mac"}
     world = resolve(
         layers_for(
             trained, options.get("env-config", "skirmish"), {f"env_args.{k}": v for k, v in inner.items()}

@@ -74,6 +74,7 @@ def translate(options: Values, settings: Values) -> tuple[Values, Values]:
 
         options, settings = mixed_team(options, settings)
     options, settings = _gymma(options, settings)
+    options = _pre_training(options, settings)
     settings = {RENAMED.get(key, key): value for key, value in settings.items()}
     _check_device(settings)
     _check_fixed(settings)
@@ -181,6 +182,14 @@ def _gymma(options: Values, settings: Values) -> tuple[Values, Values]:
     if found == "mpe_spread":
         key = key.removeprefix("pz-mpe-").replace("-", "_")
     return options | {"env-config": found}, settings | {"env_args.key": key}
+
+
+def _pre_training(options: Values, settings: Values) -> Values:
+    """OMG's first line, --config=iql ... --obs_is_state=True, trains the prior."""
+    if "obs_is_state" not in settings or _kind(str(options.get("config"))) != "q":
+        return options
+    log.info("obs_is_state with --config=%s is OMG's first stage: --config=omg_prior", options["config"])
+    return options | {"config": "omg_prior"}
 
 
 def _check_device(settings: Values) -> None:
