@@ -11,15 +11,9 @@ from twofold.cli import main
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "from-pymarl.md").read_text()
 COMMANDS = re.findall(r"`(twofold [^`]+)`", PAGE[PAGE.index("## Commands") :])
 SHORT = [
-    "trainer.steps=120",
-    "trainer.eval_every=120",
-    "trainer.eval_episodes=2",
-    "trainer.eval_rows=2",
-    "trainer.test_episodes=1",
-    "trainer.tensorboard=false",
-    "networks.hidden=8",
-    "replay.batch_size=2",
-    "replay.buffer_size=8",
+    *(f"trainer.{word}" for word in ("steps=120", "eval_every=120", "eval_episodes=2", "eval_rows=2")),
+    *("trainer.test_episodes=1", "trainer.tensorboard=false", "networks.hidden=8"),
+    *("replay.batch_size=2", "replay.buffer_size=8"),
 ]
 
 

@@ -120,6 +120,37 @@ def test_a_perfect_battle_pays_the_scale_rate(on_map):
     assert terminated[0] and info["episode"]["battle_won"][0] == 1.0
 
 
+def test_sparse_reward_is_minus_one_for_a_defeat(on_map):
+    strong = duel(4, their="target", target={"health": 1000, "damage": 100, "range": 5})
+    world = on_map(strong, reward_sparse=True)
+    assert sum(world.step(np.array([[1]]))[1][0] for _ in range(4)) == -1.0
+
+
+def test_shields_that_grow_pay_as_in_smac(on_map):
+    world = on_map(duel(14, their="wall", wall={"health": 10, "shield": 50, "damage": 0, "speed": 0.0}))
+    world.battle.shield[0, 1] = 20
+    world.battle.quiet[0, 1] = 100
+    _, reward, *_ = world.step(np.array([[1]]))
+    assert reward[0] == pytest.approx(1.0 * 20 / (60 + 10 + 200))
+
+
+def test_a_unit_that_bursts_dies_of_its_own_attack_and_hurts_all_around(on_map):
+    two = duel(2, their="baneling")
+    two["allies"][0]["count"] = 2
+    world = on_map(two)
+    for _ in range(6):
+        *_, info = world.step(np.array([[1, 1]]))
+    assert info["episode"]["dead_enemies"][0] == 1
+    assert (world.battle.health[0, :2] == 45 - 35).all()  # 16, and 19 more to light units
+
+
+def test_the_state_scales_cooldowns_and_energy_as_smac_does():
+    world = started(map_name="MMM")
+    world.battle.cooldown[:], world.battle.energy[:] = 15.0, 50.0
+    state = world._observe()["state"][0, :70].reshape(10, 7)  # health, cooldown, x, y, three bits of type
+    assert state[:, 1] == pytest.approx([15 / 25] * 2 + [15 / 15] * 7 + [50 / 200])
+
+
 def test_sparse_reward_is_one_for_a_win_and_nothing_else(on_map):
     frail = duel(4, their="target", target={"health": 6, "damage": 0, "speed": 0.0, "range": 0.1})
     world = on_map(frail, reward_sparse=True)
@@ -212,7 +243,29 @@ def test_a_picture_of_a_battle_shows_both_teams():
 def test_an_unknown_map_names_those_there_are():
     with pytest.raises(ConfigError, match="3s_vs_5z"):
         skirmish(map_name="9m")
-    assert {"3m", "8m", "2s3z", "3s5z", "5m_vs_6m", "3s_vs_5z", "2c_vs_64zg"} <= set(map_names())
+
+
+# Allies, enemies, limit, columns of an observation and of the state, actions: as smac tells them of its 23 maps.
+SMAC = {
+    "3m": (3, 3, 60, 30, 48, 9), "8m": (8, 8, 120, 80, 168, 14), "25m": (25, 25, 150, 250, 950, 31),
+    "5m_vs_6m": (5, 6, 70, 55, 98, 12), "8m_vs_9m": (8, 9, 120, 85, 179, 15), "10m_vs_11m": (10, 11, 150, 105, 243, 17),
+    "27m_vs_30m": (27, 30, 180, 285, 1170, 36), "MMM": (10, 10, 150, 160, 290, 16), "MMM2": (10, 12, 180, 176, 322, 18),
+    "2s3z": (5, 5, 120, 80, 120, 11), "3s5z": (8, 8, 150, 128, 216, 14), "3s5z_vs_3s6z": (8, 9, 170, 136, 230, 15),
+    "3s_vs_3z": (3, 3, 150, 36, 54, 9), "3s_vs_4z": (3, 4, 200, 42, 61, 10), "3s_vs_5z": (3, 5, 250, 48, 68, 11),
+    "1c3s5z": (9, 9, 180, 162, 270, 15), "2m_vs_1z": (2, 1, 150, 16, 26, 7), "corridor": (6, 24, 400, 156, 282, 30),
+    "6h_vs_8z": (6, 8, 150, 78, 140, 14), "2s_vs_1sc": (2, 1, 300, 17, 27, 7),
+    "so_many_baneling": (7, 32, 100, None, None, 38), "bane_vs_bane": (24, 24, 200, 336, None, 30),
+    "2c_vs_64zg": (2, 64, 400, 332, 342, 70),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SMAC)
+def test_every_map_of_smac_is_here_with_its_sizes(name):
+    assert set(map_names()) == set(SMAC)
+    world = skirmish(map_name=name)
+    shape = shape_of(world.single_observation_space)
+    sizes = (shape.agents, world.field.enemies, shape.limit, shape.obs, shape.state, shape.actions)
+    assert all(wanted in (None, size) for wanted, size in zip(SMAC[name], sizes, strict=True))
 
 
 @pytest.mark.parametrize(

@@ -25,5 +25,8 @@ DOMAIN = Domain(
     translate="twofold.team.pymarl:translate",
     train_options=("multi-algs", "train-alg", "partners"),
     observers={"sacred": "twofold.team.observers:observed"},
-    judges={"partners": "twofold.team.commands:eval_partners"},
+    judges={
+        "partners": "twofold.team.commands:eval_partners",
+        "policy": "twofold.team.commands:eval_script",
+    },
 )

@@ -77,7 +77,6 @@ def _numbers(text: str, option: str) -> list[int]:
 def _make(chosen: argparse.Namespace) -> int:
     from twofold.team.partners import make_population
 
-    pairs = [text.partition("=") for text in chosen.settings]
     if chosen.checkpoints < 1:
         raise UserError(f"--checkpoints is at least 1, got {chosen.checkpoints}")
     try:
@@ -87,7 +86,7 @@ def _make(chosen: argparse.Namespace) -> int:
             algorithms=_words(chosen.algs),
             seeds=_numbers(chosen.seeds, "--seeds"),
             checkpoints=chosen.checkpoints,
-            settings={key.lstrip("-"): parse_value(value) for key, _, value in pairs},
+            settings=_settings(chosen.settings),
             say=print,
         )
     except Stopped as stopped:
@@ -165,6 +164,37 @@ def _eval_options(argv: list[str]) -> argparse.Namespace:
     if chosen.episodes < 1:
         raise UserError("--episodes is at least 1")
     return chosen
+
+
+def eval_script(argv: list[str]) -> int:
+    """twofold eval --policy=script/focus --env-config=skirmish: what a policy that nobody trained reaches."""
+    from twofold.cli.showing import print_scores
+    from twofold.team.scripts import SCRIPTS, score_script
+
+    about = "\n".join(f"  {name:<18} {line}" for name, (_, line) in SCRIPTS.items())
+    parser = argparse.ArgumentParser(
+        prog="twofold eval",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Score a policy that nobody trained (+ settings of the world: key=value ...).",
+        epilog=f"policies:\n{about}",
+    )
+    parser.add_argument("--policy", required=True)
+    parser.add_argument("--env-config", required=True)
+    parser.add_argument("--episodes", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=3_000_000)
+    chosen, rest = parser.parse_known_args(argv)
+    if any("=" not in word for word in rest):
+        parser.error(f"what is '{rest[0]}'? (settings are written key=value)")
+    if chosen.episodes < 1:
+        raise UserError("--episodes is at least 1")
+    config = resolve(layers_for(None, chosen.env_config, _settings(rest))).config
+    print_scores(score_script(chosen.policy, config, chosen.episodes, chosen.seed), "fresh seeds")
+    return 0
+
+
+def _settings(words: list[str]) -> Values:
+    pairs = (word.partition("=") for word in words)
+    return {key.lstrip("-"): parse_value(value) for key, _, value in pairs}
 
 
 def _label(path: str) -> str:

@@ -40,6 +40,7 @@ class Battle:
             field.each("splash"),
         )
         self._grounded = solid = field.each("tall") == 0
+        self._bursts = field.each("bursts") > 0
         self._touch = np.where(solid[:, None] & solid, self._radius[:, None] + self._radius, 0.0).astype(
             np.float32
         )
@@ -161,6 +162,7 @@ class Battle:
         to_shield = np.minimum(damage, self.shield)
         self.shield -= to_shield
         self.health = np.maximum(self.health - (damage - to_shield), 0)
+        self.health[fires & self._bursts] = 0
         self.quiet = np.where(damage > 0, 0, self.quiet + 1)
 
     def _blast(self, unit: int, fires: Array, at: Array) -> Array:

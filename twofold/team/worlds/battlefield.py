@@ -45,6 +45,12 @@ class UnitType:
         "health given; a unit that heals does not attack", default=0.0, ge=0, unit="a second"
     )
     energy: float = setting("what healing uses up", default=0.0, ge=0)
+    state_full: float = setting(
+        "what the state divides the cooldown by (energy of those who heal); 0: the cooldown, or the energy, itself",
+        default=0.0,
+        ge=0,
+    )
+    bursts: bool = setting("dies of its own attack", default=False)
     tall: bool = setting("walks over others: neither pushes nor is pushed", default=False)
 
 
@@ -88,7 +94,16 @@ TYPES = {
         tag="armoured",
     ),
     "medivac": UnitType(
-        health=150, armour=1, range=4, speed=2.5, radius=0.75, tag="armoured", heal=9, energy=50, tall=True
+        health=150,
+        armour=1,
+        range=4,
+        speed=2.5,
+        radius=0.75,
+        tag="armoured",
+        heal=9,
+        energy=50,
+        tall=True,
+        state_full=200,
     ),
     "stalker": UnitType(
         health=80,
@@ -102,8 +117,11 @@ TYPES = {
         speed=2.95,
         radius=0.625,
         tag="armoured",
+        state_full=35,
     ),
-    "zealot": UnitType(health=100, shield=50, damage=8, hits=2, armour=1, cooldown=19, radius=0.5),
+    "zealot": UnitType(
+        health=100, shield=50, damage=8, hits=2, armour=1, cooldown=19, radius=0.5, state_full=22
+    ),
     "colossus": UnitType(
         health=200,
         shield=150,
@@ -119,6 +137,29 @@ TYPES = {
         tall=True,
     ),
     "zergling": UnitType(health=35, damage=5, cooldown=11, speed=2.95),
+    "baneling": UnitType(
+        health=30,
+        damage=16,
+        bonus=19,
+        bonus_to="light",
+        range=0.25,
+        cooldown=13,
+        speed=2.5,
+        splash=2.2,
+        bursts=True,
+    ),
+    "spine_crawler": UnitType(
+        health=300,
+        damage=25,
+        bonus=5,
+        bonus_to="armoured",
+        armour=2,
+        range=7,
+        cooldown=30,
+        speed=0,
+        radius=1.125,
+        tag="armoured",
+    ),
     "hydralisk": UnitType(health=90, damage=12, range=5, cooldown=10, radius=0.625),
 }
 

@@ -51,7 +51,7 @@ class SkirmishConfig:
     continuing_episode: bool = setting(
         "a time-out is no end: values go on behind it; PyMARL and SMAC have false", default=False
     )
-    reward_sparse: bool = setting("1 for a win, nothing before", default=False)
+    reward_sparse: bool = setting("1 for a win, -1 for a defeat, nothing before", default=False)
     reward_only_positive: bool = setting("own losses cost nothing", default=True)
     reward_negative_scale: float = setting("weight of own losses, where they cost", default=0.5, ge=0)
     reward_death_value: float = setting("for each unit that dies", default=10.0, ge=0)
@@ -151,12 +151,13 @@ class Skirmish(TeamWorld):
         cfg, allies, battle = self.cfg, self.field.allies, self.battle
         victory, defeat = won & ~lost, lost
         if cfg.reward_sparse:
-            return np.where(victory, 1.0, np.where(defeat, -1.0 * (not cfg.reward_only_positive), 0.0))
+            return np.where(victory, 1.0, np.where(defeat, -1.0, 0.0))
         strength, alive = before
         damage = strength - (battle.health + battle.shield) + cfg.reward_death_value * (alive & ~battle.alive)
-        dealt = np.maximum(damage[:, allies:], 0) if cfg.reward_only_positive else damage[:, allies:]
-        reward: Array = dealt.sum(-1, dtype=float)
-        if not cfg.reward_only_positive:
+        reward: Array = damage[:, allies:].sum(-1, dtype=float)
+        if cfg.reward_only_positive:
+            reward = np.abs(reward)  # as SMAC has it: shields that grow pay, too
+        else:
             reward -= cfg.reward_negative_scale * damage[:, :allies].sum(-1, dtype=float)
         reward += cfg.reward_win * victory + cfg.reward_defeat * defeat
         return reward * (cfg.reward_scale_rate / self._perfect()) if cfg.reward_scale else reward
@@ -164,6 +165,16 @@ class Skirmish(TeamWorld):
     def _perfect(self) -> float:
         strength = (self.field.each("health") + self.field.each("shield"))[self.field.allies :].sum()
         return float(strength + self.cfg.reward_death_value * self.field.enemies + self.cfg.reward_win)
+
+    @property
+    def avail(self) -> Array:
+        """What every ally may do now, [N, A, n]."""
+        return self._avail
+
+    @property
+    def over(self) -> Array:
+        """Rows whose battle has ended, [N]."""
+        return self._over
 
     def _refresh(self) -> None:
         self._gaps = self.battle.gaps()

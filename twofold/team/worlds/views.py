@@ -48,6 +48,9 @@ class Views:
             + cfg.state_timestep_number
         )
         self._health, self._shield = field.each("health"), np.maximum(shield, 1)
+        self._heals = field.each("energy") > 0
+        own = np.where(self._heals, field.each("energy"), field.each("cooldown"))
+        self._full = np.where(field.each("state_full") > 0, field.each("state_full"), own)
         self._others = np.array([[j for j in range(allies) if j != i] for i in range(allies)], np.int64)
 
     def obs(
@@ -134,16 +137,7 @@ class Views:
         alive = battle.alive[..., None]
         place = (battle.position - self.field.size / 2) / self.field.size
         health = (battle.health / self._health)[..., None]
-        energy = self.field.each("energy")
-        ready = (
-            battle.cooldown / self.field.each("cooldown")
-            if not energy.any()
-            else np.where(
-                energy > 0,
-                battle.energy / np.maximum(energy, 1),
-                battle.cooldown / self.field.each("cooldown"),
-            )
-        )
+        ready = np.where(self._heals, battle.energy, battle.cooldown) / self._full
         shield = (battle.shield / self._shield)[..., None]
         types = (
             np.broadcast_to(self._types, (rows, *self._types.shape))
@@ -152,7 +146,7 @@ class Views:
         )
         ours = [health, ready[..., None], place] + [shield] * bool(self._ally_shield) + [types]
         theirs = [health, place] + [shield] * bool(self._enemy_shield) + [types]
-        parts = [
+        parts: list[Array] = [
             (np.concatenate(ours, -1) * alive)[:, :allies].reshape(rows, -1),
             (np.concatenate(theirs, -1) * alive)[:, allies:].reshape(rows, -1),
         ]
