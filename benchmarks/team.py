@@ -202,7 +202,8 @@ def random_play(case: Case, episodes: int = 200) -> dict[str, Any]:
 
     from twofold.core.seeding import TEST
     from twofold.rows.world import make_world
-    from twofold.settings.config import load, parse_value
+    from twofold.settings.config import load
+    from twofold.settings.presets import parse_value
 
     settings = {key: parse_value(value) for key, _, value in (text.partition("=") for text in case.settings)}
     world: Any = make_world(
