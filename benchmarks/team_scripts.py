@@ -1,6 +1,7 @@
-"""What policies that nobody trained win on every map: python benchmarks/team_scripts.py [--planner=12]; it can be resumed.
+"""What policies that nobody trained win on every map: python benchmarks/team_scripts.py [--planner=12].
 
-Writes benchmarks/results/team_scripts.{json,md}. Battles are those of the final test of trained policies.
+It can be resumed. Writes benchmarks/results/team_scripts.{json,md}.
+Battles are those of the final test of trained policies.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import Any
 
 from team import RESULTS, versions
 
-from twofold.assemble import score_unlearned
 from twofold.core.seeding import TEST
 from twofold.settings.config import load
+from twofold.team.scripts import score_script
 from twofold.team.worlds.battlefield import load_battlefield, map_names
 
 PLAIN = ("random", "nearest", "focus", "step_back")
@@ -27,7 +28,7 @@ def measured(script: str, map_name: str, battles: int) -> dict[str, Any]:
     """Wins with Wilson's interval and returns of a script on the first test seeds."""
     settings = {"env_args": {"map_name": map_name}, "trainer": {"eval_rows": min(battles, BATTLES)}}
     begun = time.process_time()
-    scores = score_unlearned(f"script/{script}", load(None, "skirmish", **settings).config, battles, TEST)[
+    scores = score_script(f"script/{script}", load(None, "skirmish", **settings).config, battles, TEST)[
         "eval"
     ]
     won, returned = scores["battle_won"], scores["return"]
@@ -52,8 +53,8 @@ def write(found: dict[str, dict[str, Any]]) -> None:
     lines = [
         "# Team: what scripts win in skirmish",
         "",
-        f"Share of battles won with Wilson's 95 % interval, {BATTLES} battles each (planner: fewer, see below), on the seeds "
-        "of the final test of trained policies. A learnt policy is worth its name only above these.",
+        f"Share of battles won with Wilson's 95 % interval, {BATTLES} battles each (planner: fewer, see below), on the "
+        "seeds of the final test of trained policies. A learnt policy is worth its name only above these.",
         "",
         "| map | " + " | ".join(names) + " |",
         "|---|" + "---|" * len(names),
@@ -71,9 +72,10 @@ def write(found: dict[str, dict[str, Any]]) -> None:
         )
     lines += [
         "",
-        "random: any available action. nearest: walk to the nearest enemy and shoot it. focus: all shoot the weakest within "
-        "reach. step_back: focus, and units below half of their strength step away while they reload. planner: 80 battles "
-        "played ahead from every step with the true rules; it knows what no agent sees, so it shows whether a map can be won.",
+        "random: any available action. nearest: walk to the nearest enemy and shoot it. focus: all shoot the weakest "
+        "within reach. step_back: focus, and units below half of their strength step away while they reload. planner: "
+        "80 battles played ahead from every step with the true rules; it knows what no agent sees, so it shows whether "
+        "a map can be won.",
         "",
         "Versions: " + ", ".join(f"{k} {v}" for k, v in versions().items()),
         "",

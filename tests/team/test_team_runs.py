@@ -255,3 +255,12 @@ def test_omgs_pre_training_line_trains_the_prior():
     options, settings = translate({"config": "iql", "env-config": "skirmish"}, {"obs_is_state": True})
     config = resolve(layers_for(options["config"], "skirmish", settings)).config
     assert config.learner_name == "team/prior" and config.learner.obs_is_state is True
+
+
+def test_the_win_rate_leads_the_log_with_its_interval(tmp_path, caplog):
+    import logging
+
+    logging.getLogger("twofold").propagate = True
+    with caplog.at_level("INFO", "twofold"):
+        api.train("iql", "skirmish", run=tmp_path / "run", **(TINY | {"trainer.steps": 40}))
+    assert "eval  battle_won 0.000 [0.000, 0.658]  return" in caplog.text

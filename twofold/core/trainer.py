@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from typing import Generic
 
@@ -16,10 +15,8 @@ from twofold.core import seeding
 from twofold.core.collect import Collector
 from twofold.core.evaluate import Interrupted, evaluate
 from twofold.core.experience import Item
-from twofold.core.protocols import Keeper, Learner, Metrics, Policy, State, Summary, World
+from twofold.core.protocols import Keeper, Learner, Metrics, Policy, State, World
 from twofold.core.replay import ReplayConfig, make_replay
-
-log = logging.getLogger("twofold")
 
 
 @settings
@@ -202,15 +199,6 @@ class Trainer(Generic[Item]):
         score = next(iter(results.values()))["return"]
         self.evaluated, self.last_return = self.steps, score["mean"]
         self.keeper.offer(self, score)
-        shown = (self.steps, self._headline(next(iter(results.values()))), score["mean"], score["std"])
-        log.info("step %8d  %sreturn %9.1f ± %.1f  (%d episodes)", *shown, score["episodes"])
-
-    def _headline(self, result: dict[str, Summary]) -> str:
-        """What the world is about, where that is not the return."""
-        if self.cfg.headline == "return" or self.cfg.headline not in result:
-            return ""
-        of = result[self.cfg.headline]
-        return f"{self.cfg.headline} {of['mean']:.3f} [{of['low']:.3f}, {of['high']:.3f}]  "
 
     def greedy(self, world: World) -> Policy:
         """The policy as it acts when it counts, for a world of any number of rows."""

@@ -48,6 +48,12 @@ class RunKeeper:
 
     def log_evaluation(self, step: int, world: str, result: dict[str, Summary]) -> None:
         self.run.log_evaluation(step, world, result)
+        score, headline = result["return"], ""
+        if self.cfg.headline != "return" and self.cfg.headline in result:
+            of = result[self.cfg.headline]
+            headline = f"{self.cfg.headline} {of['mean']:.3f} [{of['low']:.3f}, {of['high']:.3f}]  "
+        shown = (step, world, headline, score["mean"], score["std"], score["episodes"])
+        log.info("step %8d  %s  %sreturn %9.1f ± %.1f  (%d episodes)", *shown)
 
     def refuse(self, name: str, *, at: str, evidence: dict[str, Any]) -> NoReturn:
         path = self.run.folder / "bad_batch.safetensors"

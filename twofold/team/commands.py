@@ -168,7 +168,6 @@ def _eval_options(argv: list[str]) -> argparse.Namespace:
 
 def eval_script(argv: list[str]) -> int:
     """twofold eval --policy=script/focus --env-config=skirmish: what a policy that nobody trained reaches."""
-    from twofold.cli.showing import print_scores
     from twofold.team.scripts import SCRIPTS, score_script
 
     about = "\n".join(f"  {name:<18} {line}" for name, (_, line) in SCRIPTS.items())
@@ -188,7 +187,13 @@ def eval_script(argv: list[str]) -> int:
     if chosen.episodes < 1:
         raise UserError("--episodes is at least 1")
     config = resolve(layers_for(None, chosen.env_config, _settings(rest))).config
-    print_scores(score_script(chosen.policy, config, chosen.episodes, chosen.seed), "fresh seeds")
+    for world, scores in score_script(chosen.policy, config, chosen.episodes, chosen.seed).items():
+        headline = config.trainer.headline
+        for name in sorted(scores, key=lambda name: name != headline):  # what the world is about comes first
+            of = scores[name]
+            print(
+                f"{world:<10} {name:<12} {of['mean']:8.3f}  95 % interval [{of['low']:.3f}, {of['high']:.3f}]"
+            )
     return 0
 
 

@@ -86,8 +86,9 @@ class Script(Stateless):
         """Hurt, with an enemy near, and a weapon that cannot fire within this step."""
         battle, allies = self.world.battle, self.world.field.allies
         strength = (battle.health + battle.shield)[:, :allies]
-        danger: Array = (strength < HURT * self._full) & (battle.cooldown[:, :allies] >= LOOPS)
-        return danger & (distance.min(-1) < 8.0)
+        danger: Array = strength < HURT * self._full
+        danger &= (battle.cooldown[:, :allies] >= LOOPS) & (distance.min(-1) < 8.0)
+        return danger
 
     def _heal(self, healer: int, avail: Array, dx: Array, dy: Array) -> Array:
         """The most hurt comrade within reach, or a walk to the most hurt one."""
