@@ -6,7 +6,7 @@ import pytest
 import torch
 from team_parts import SHAPE, as_arrays, episodes
 
-from twofold.base.errors import CheckpointError, ConfigError
+from twofold.base.errors import CheckpointError, ConfigError, UserError
 from twofold.core.seeding import Generators
 from twofold.team.agents import AgentsConfig, TeamNetworks
 from twofold.team.am import AgentModelling, AMConfig
@@ -94,7 +94,7 @@ def test_selected_subgoals_are_the_priors_embeddings_of_the_chosen_states():
 
 
 def test_the_next_state_is_valued_with_the_same_subgoal():
-    learner, batch = omg(), episodes()
+    learner, batch = omg(model_columns="uniform"), episodes()
     data, _ = prepared(learner, batch)
     g = torch.randn(SHAPE.limit + 1, data.mask.shape[1], 4, generator=torch.Generator().manual_seed(0))
     q, memory = learner.q.run(learner.q.agent, g)
@@ -141,6 +141,9 @@ def test_the_hit_ratio_counts_subgoals_reached_within_the_horizon():
     )  # ahead 1, ahead 2, now, past
     learner.hits.see(inferred, embedded, mask)
     assert learner.hits.ratio() == 0.5
+    assert learner.hits.chance() == pytest.approx(
+        (2 + 2 + 2 + 1) / 4 / 5
+    )  # of five states, those within two ahead
 
 
 def test_metrics_tell_which_future_step_was_chosen():
@@ -221,7 +224,7 @@ def test_a_prior_of_other_sizes_is_refused_with_both_shapes(tmp_path):
         PriorConfig(subgoal_dim=4, model_hidden=8),
         **(parts(TeamShape(3, 9, 7, 4, 6)) | {"observation_space": space}),
     )
-    with pytest.raises(CheckpointError, match=r"shape \(6, 8\).*need \(10, 8\)"):
+    with pytest.raises(CheckpointError, match=r"shape \(5,\).*need \(9,\)"):
         load_prior(other.prior, tmp_path, obs_is_state=True)
 
 
@@ -262,3 +265,84 @@ def test_the_others_of_an_agent_are_its_mates():
     data = rows_of(batch, SHAPE.limit)
     row = 1 * 4 + 2  # agent 1 of episode 2
     assert data.others[0, row].tolist() == [batch.action[2, 0, 0], batch.action[2, 0, 2]]
+
+
+@pytest.mark.parametrize("make", [omg, am])
+def test_q_begins_as_without_a_model_and_its_own_columns_as_large(make):
+    learner, plain = make(), TeamNetworks.agent(parts()["networks"])
+    columns = learner.nets.columns
+    enter = learner.q.agent.enter.detach()
+    assert (enter[:, columns:-1] == 0).all()
+    assert enter[:, :columns].abs().max() == pytest.approx(plain.enter.abs().max().item(), rel=0.1)
+    uniform = make(model_columns="uniform").q.agent.enter.detach()
+    assert uniform[:, columns:-1].abs().max() > 0
+
+
+def test_states_are_standardised_while_the_prior_learns_and_then_no_more():
+    learner, batch = omg(standardise_states=True, prior_updates=3), episodes()
+    batch.obs["obs"][:] = batch.obs["obs"] * 5 + 3
+    for _ in range(3):
+        learner.update(batch)
+    data = rows_of(batch, SHAPE.limit)
+    seen = learner.prior.standardised(data.obs[:-1])[data.mask > 0]
+    assert seen.mean(0).abs().max() < 1e-4 and (seen.std(0) - 1).abs().max() < 0.02
+    before = learner.prior.centre.clone()
+    learner.update(episodes(seed=5))
+    assert torch.equal(learner.prior.centre, before)
+
+
+def test_a_prior_that_explains_too_little_is_refused():
+    learner = omg(prior_updates=1, prior_explains=0.95)
+    learner.update(episodes())
+    with pytest.raises(UserError, match=r"explains -?\d.*prior_explains=0.95 is asked for"):
+        learner.update(episodes())
+    lenient = omg(prior_updates=1)
+    for _ in range(2):
+        lenient.update(episodes())
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_what_is_inferred_while_learning_is_inferred_while_acting(before):
+    learner, batch = omg(history_before=before), episodes()
+    data = rows_of(batch, SHAPE.limit)
+    with torch.no_grad():
+        mean, _, _ = learner._infer(data, data.obs, SHAPE.limit + 1)
+    policy = learner.policy(explore=False, rows=4, rng=np.random.default_rng(0))
+    for t in range(3):
+        seen = torch.from_numpy(batch.obs["obs"][:, t]).transpose(0, 1)
+        with torch.no_grad():
+            acted, memory = policy.condition(seen, {})
+        policy.memory = memory.view_as(policy.memory)
+        assert torch.allclose(acted, mean[t], atol=1e-5)
+
+
+def test_the_history_before_does_not_know_this_step():
+    learner, batch, other = omg(history_before=True), episodes(), episodes()
+    other.obs["obs"][:, 2] += 1.0
+    with torch.no_grad():
+        one, two = (
+            learner._infer(rows_of(b, SHAPE.limit), rows_of(batch, SHAPE.limit).obs, SHAPE.limit + 1)[2]
+            for b in (batch, other)
+        )
+    assert torch.equal(one[2], two[2]) and not torch.equal(one[3], two[3])
+
+
+def test_without_noise_the_selector_chooses_the_same_twice():
+    learner, batch = omg(noise=False, model_columns="uniform"), episodes()
+    data, zero = prepared(learner, batch)
+    first, second = (learner._select(zero, data.obs, data)[2] for _ in range(2))
+    assert torch.equal(first, second) and learner._metrics["selector_spread"] > 0
+
+
+def test_a_kl_that_is_averaged_weighs_less_by_the_columns():
+    assert OMGConfig(kl_weight=0.1, subgoal_dim=4, kl_mean=True).kl_share == pytest.approx(0.025)
+    assert OMGConfig(kl_weight=0.1, subgoal_dim=4).kl_share == pytest.approx(0.1)
+
+
+def test_metrics_tell_how_much_of_a_subgoal_is_noise_and_what_the_prior_explains():
+    learner = omg()
+    learner.update(episodes())
+    found = learner.metrics()
+    assert found["learner/signal_to_noise"] > 0
+    assert found["learner/prior_explains"] < 1 and 0 <= found["learner/prior_active"] <= 4
+    assert 0 < found["learner/subgoal_hit_chance"] < 1

@@ -49,6 +49,10 @@ class Recurrent(nn.Module):
         hidden = torch.lerp(candidate, hidden, update)
         return _affine(self.leave, hidden), hidden
 
+    def out(self, hidden: Tensor) -> Tensor:
+        """What a hidden state [K, R, width] says, [K, R, outputs]: the output of the step that led to it."""
+        return _affine(self.leave, hidden)
+
     def start(self, rows: int) -> Tensor:
         """The hidden state at the beginning of an episode, [K, rows, width]."""
         return self.enter.new_zeros(self.copies, rows, self.width)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -44,15 +46,16 @@ class TeamNetworks:
             self.shape.obs + self.shape.actions * cfg.obs_last_action + self.shape.agents * cfg.obs_agent_id
         )
 
-    def agent(self, *, extra: int = 0) -> Recurrent:
-        """The agents' network; `extra` input columns come last."""
-        return Recurrent(
-            self.columns + extra,
-            self.cfg.hidden,
-            self.shape.actions,
-            generator=self.generator,
-            copies=self.copies,
-        )
+    def agent(self, *, extra: int = 0, blank: bool = False) -> Recurrent:
+        """The agents' network; `extra` input columns come last, and count for nothing at first if `blank`."""
+        inputs = self.columns + extra
+        sizes = (inputs, self.cfg.hidden, self.shape.actions)
+        made = Recurrent(*sizes, generator=self.generator, copies=self.copies)
+        if blank:
+            with torch.no_grad():  # the own columns start as large as without the extra ones
+                made.enter.mul_(math.sqrt(inputs / self.columns))
+                made.enter[:, self.columns : inputs] = 0
+        return made
 
     def fill(self, x: Tensor, obs: Tensor, last_action: Tensor) -> None:
         """Write inputs [A, ..., columns] from obs [A, ..., d] and the actions before [A, ...] (-1: none yet)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -31,6 +32,10 @@ class ConditionedConfig(TeamConfig):
         "the online network chooses the next action, the target network values it", default=True
     )
     evaluation_epsilon: float = setting("share of random actions in evaluations", default=0.0, ge=0, le=1)
+    model_columns: Literal["zero", "uniform"] = setting(
+        "how the weights of the model's columns start: zero, so that Q begins as without a model, or like all",
+        default="zero",
+    )
     history: int = setting("width of the model's memory", default=96, ge=1)
     model_lr: float = setting("learning rate of the model", default=5e-4, gt=0)
 
@@ -87,7 +92,7 @@ class ConditionedQ:
         if not nets.cfg.shared:
             raise ConfigError("opponent models need networks.shared=true")
         self.cfg, self.nets = cfg, nets
-        self.agent = nets.agent(extra=size)
+        self.agent = nets.agent(extra=size, blank=cfg.model_columns == "zero")
         self.target_agent = copy_of(self.agent)
         self.online = weights_of(self.agent, cfg)
         self.target = Target(self.target_agent, self.online, cfg.target_update_interval)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -36,9 +38,14 @@ class Gaussian(nn.Module):
 
 def divergence(mean: Tensor, log_variance: Tensor, other_mean: Tensor, other_log_variance: Tensor) -> Tensor:
     """KL between diagonal normal distributions, summed over the last axis."""
+    return divergences(mean, log_variance, other_mean, other_log_variance).sum(-1)
+
+
+def divergences(mean: Tensor, log_variance: Tensor, other_mean: Tensor, other_log_variance: Tensor) -> Tensor:
+    """KL between diagonal normal distributions, column by column."""
     ratio = log_variance - other_log_variance
     apart = (mean - other_mean).square() * torch.exp(-other_log_variance)
-    return 0.5 * (ratio.exp() + apart - 1 - ratio).sum(-1)
+    return 0.5 * (ratio.exp() + apart - 1 - ratio)
 
 
 class Prior(nn.Module):
@@ -46,27 +53,73 @@ class Prior(nn.Module):
 
     def __init__(self, state: int, hidden: int, size: int, *, generator: torch.Generator) -> None:
         super().__init__()
+        self.size = size
         self.encode = Gaussian(state, hidden, size, generator=generator)
         self.decode = MLP(size, (hidden,), state, generator=generator)
+        # Parameters, so that they are kept and loaded with the weights; no gradient moves them.
+        self.centre = nn.Parameter(torch.zeros(state), requires_grad=False)
+        self.spread = nn.Parameter(torch.ones(state), requires_grad=False)
+        self.seen = nn.Parameter(torch.zeros(1), requires_grad=False)
 
-    def loss(self, state: Tensor, noise: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    def standardised(self, state: Tensor) -> Tensor:
+        """States as the models see them."""
+        return (state - self.centre) / self.spread
+
+    @torch.no_grad()
+    def measure(self, state: Tensor, mask: Tensor) -> None:
+        """Move centre and spread by the played rows of a batch [T, R, s]."""
+        rows = state[mask > 0]
+        share = len(rows) / (float(self.seen) + len(rows))
+        centre = torch.lerp(self.centre, rows.mean(0), share)
+        square = torch.lerp(self.spread.square() + self.centre.square(), rows.square().mean(0), share)
+        if float(self.seen) == 0:
+            square = rows.square().mean(0)
+        self.centre.copy_(centre)
+        # A column that never moves must not be blown up.
+        spread = (square - centre.square()).clamp(min=0).sqrt()
+        self.spread.copy_(torch.where(spread > 1e-3, spread, torch.ones_like(spread)))
+        self.seen.add_(len(rows))
+
+    def loss(self, state: Tensor, noise: Tensor, weight: Tensor) -> PriorLoss:
         """Reconstruction (mean square) and KL to the standard normal, over rows of non-zero weight."""
         mean, log_variance = self.encode(state)
         subgoal = mean + noise * torch.exp(0.5 * log_variance)
         error = (self.decode(subgoal) - state).square().mean(-1)
-        kl = divergence(mean, log_variance, torch.zeros_like(mean), torch.zeros_like(mean))
-        return (error * weight).sum() / weight.sum(), (kl * weight).sum() / weight.sum()
+        by_column = divergences(mean, log_variance, torch.zeros_like(mean), torch.zeros_like(mean))
+        total = weight.sum()
+        kl = (by_column * weight.unsqueeze(-1)).flatten(0, -2).sum(0) / total
+        middle = (state * weight.unsqueeze(-1)).flatten(0, -2).sum(0) / total
+        variance = ((state - middle).square().mean(-1) * weight).sum() / total
+        return PriorLoss((error * weight).sum() / total, kl, variance.detach())
+
+
+class PriorLoss(NamedTuple):
+    """What a VAE of states is trained on, and what its error is to be held against."""
+
+    error: Tensor
+    kl: Tensor  # of every column of the subgoal
+    variance: Tensor  # of the states
+
+
+ACTIVE = 0.05  # nats of KL above which a column of the subgoal says something
 
 
 def improve_prior(
     weights: Weights, prior: Prior, state: Tensor, mask: Tensor, normal: Normal, kl_weight: float
 ) -> dict[str, Tensor]:
     """One step of the VAE on states [T, R, s] of played steps."""
-    error, kl = prior.loss(state, normal(*state.shape[:-1], prior.decode.inputs), mask)
+    error, kl, variance = prior.loss(state, normal(*state.shape[:-1], prior.size), mask)
     weights.zero_grad()
-    torch.autograd.backward(error + kl_weight * kl)
+    torch.autograd.backward(error + kl_weight * kl.sum())
     norm = weights.descend()
-    return {"prior_reconstruction": error.detach(), "prior_kl": kl.detach(), "prior_grad_norm": norm}
+    kl = kl.detach()
+    return {
+        "prior_reconstruction": error.detach(),
+        "prior_kl": kl.sum(),
+        "prior_grad_norm": norm,
+        "prior_explains": 1 - error.detach() / variance.clamp(min=1e-8),
+        "prior_active": (kl > ACTIVE).sum(),
+    }
 
 
 class SubgoalModel(nn.Module):
@@ -81,11 +134,19 @@ class SubgoalModel(nn.Module):
         self.infer = Gaussian(history + state, hidden, size, generator=generator)
         self.explain = MLP(size + history, (hidden,), state, generator=generator)
 
-    def forward(self, x: Tensor, memory: Tensor, state: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """x [R, obs], memory [R, h], state [R, s] -> mean, log variance, history and the next memory."""
+    def remember(self, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """x [R, obs], memory [R, h] -> the history up to now and the next memory, each [R, h]."""
         history, memory = (out.squeeze(0) for out in self.history(x.unsqueeze(0), memory.unsqueeze(0)))
+        return history, memory
+
+    def before(self, memory: Tensor) -> Tensor:
+        """The history up to the step before, [R, h]."""
+        return self.history.out(memory.unsqueeze(0)).squeeze(0)
+
+    def forward(self, history: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """history [..., h], state [..., s] -> mean and log variance of the subgoal."""
         mean, log_variance = self.infer(torch.cat([history, state], -1))
-        return mean, log_variance, history, memory
+        return mean, log_variance
 
 
 class ActionModel(nn.Module):

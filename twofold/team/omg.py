@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twofold.base.errors import CheckpointError
+from twofold.base.errors import CheckpointError, UserError
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array, Obs
 from twofold.core.protocols import Metrics, State
@@ -33,7 +33,7 @@ from twofold.team.conditioned import (
 )
 from twofold.team.episodes import Episode
 from twofold.team.learning import EpisodeLearner, Given, load_named, weights_of
-from twofold.team.models import Normal, Prior, SubgoalModel, divergence, improve_prior
+from twofold.team.models import ACTIVE, Normal, Prior, SubgoalModel, divergence, improve_prior
 from twofold.team.optimise import Weights
 
 
@@ -60,9 +60,34 @@ class OMGConfig(ConditionedConfig):
     kl_weight: float = setting(
         "weight of the KL terms against mean-square reconstruction", default=1e-2, ge=0
     )
+    kl_mean: bool = setting(
+        "KL is averaged over the subgoal's columns, as the error is over the state's", default=False
+    )
+    standardise_states: bool = setting(
+        "states minus their mean, over their standard deviation, measured while the prior learns",
+        default=False,
+    )
+    prior_explains: float = setting(
+        "share of the states' variance that a frozen prior must explain, or training is refused",
+        default=0.0,
+        ge=0,
+        le=1,
+    )
+    history_before: bool = setting(
+        "the model knows the history up to the step before, so that the subgoal must tell of this one",
+        default=False,
+    )
+    noise: bool = setting(
+        "Q and the selector see subgoals drawn from their distributions; false: means", default=True
+    )
     mix_start: float = setting("probability of training with the selected subgoal", default=1.0, ge=0, le=1)
     mix_finish: float = setting("that probability at last", default=0.0, ge=0, le=1)
     mix_updates: float = setting("it falls over this long", default=10_000.0, gt=0, unit="updates")
+
+    @property
+    def kl_share(self) -> float:
+        """The weight of a KL that is summed over the subgoal's columns."""
+        return self.kl_weight / (self.subgoal_dim if self.kl_mean else 1)
 
 
 @learners.register("team/omg", config=OMGConfig)
@@ -90,14 +115,14 @@ class OMG(EpisodeLearner):
             "hits": self.hits,
         }
         self._acts = {"agent": self.q.agent, "model": self.model, "prior": self.prior}
-        self._prior_ready = False
+        self._prior_ready, self._prior_checked = False, cfg.prior_explains == 0
         if Path(cfg.prior).exists():
             self._need_prior()
 
     def policy(self, *, explore: bool, rows: int, rng: np.random.Generator) -> OMGPolicy:
         team = self.q.policy(explore=explore, rows=rows, rng=rng)
         ready = self._need_prior if explore else None
-        return OMGPolicy(self.model, team, obs_is_state=self.cfg.obs_is_state, ready=ready)
+        return OMGPolicy(self.model, self.prior, team, self.cfg, ready=ready)
 
     def _need_prior(self) -> None:
         """Take the prior of its own run, if there is to be one; whoever only acts needs none."""
@@ -111,12 +136,11 @@ class OMG(EpisodeLearner):
         """Algorithm 1: infer g_hat, select g_bar, mix them to g, improve Q and the inference model."""
         self._need_prior()
         data = rows_of(batch, steps)
-        state = data.obs if self.cfg.obs_is_state else data.state
-        self._improve_prior(state, data)
+        state = self._improve_prior(data.obs if self.cfg.obs_is_state else data.state, data)
         mean, log_variance, history = self._infer(data, state, batch.filled.shape[1] + 1)
-        noise = self._normal(*mean.shape)
-        sampled = mean + noise * torch.exp(0.5 * log_variance)
-        g_hat = sampled.detach()
+        noise = self._normal(*mean.shape) * torch.exp(0.5 * log_variance)
+        sampled = mean + noise
+        g_hat = (sampled if self.cfg.noise else mean).detach()
         self.q.take(batch, steps)
         g_bar, g_bar_log_variance, step = self._select(g_hat, state, data)
         g = g_hat.clone()
@@ -125,6 +149,7 @@ class OMG(EpisodeLearner):
         self._metrics |= self.q.improve(data, g, held=True)
         self._improve_model(mean, log_variance, sampled, history, state, (g_bar, g_bar_log_variance), data)
         self._count_steps(step, data.mask)
+        self._metrics["signal_to_noise"] = _ratio(mean.detach()[:-1], noise.detach()[:-1], data.mask)
         self.hits.see(mean.detach(), self._embed(state), data.mask)
         self.q.target.track(self.updates)
 
@@ -133,20 +158,41 @@ class OMG(EpisodeLearner):
         mean: Tensor = self.prior.encode(state)[0]
         return mean
 
-    def _improve_prior(self, state: Tensor, data: RowBatch) -> None:
-        if self.cfg.prior or self.updates > self.cfg.prior_updates:
-            return
-        self._metrics |= improve_prior(
-            self.prior_weights, self.prior, state[:-1], data.mask, self._normal, self.cfg.kl_weight
-        )
+    def _improve_prior(self, state: Tensor, data: RowBatch) -> Tensor:
+        """The states as the models see them, after the prior learned from them, if it still does."""
+        learns = not self.cfg.prior and self.updates <= self.cfg.prior_updates
+        if learns and self.cfg.standardise_states:
+            self.prior.measure(state[:-1], data.mask)
+        seen = self.prior.standardised(state)
+        if learns:
+            weights, kl = self.prior_weights, self.cfg.kl_share
+            self._metrics |= improve_prior(weights, self.prior, seen[:-1], data.mask, self._normal, kl)
+        elif not self._prior_checked:
+            self._check_prior(seen[:-1], data.mask)
+        return seen
+
+    @torch.no_grad()
+    def _check_prior(self, state: Tensor, mask: Tensor) -> None:
+        """Refuse to go on with a frozen prior that says too little of the states."""
+        self._prior_checked = True
+        error, kl, variance = self.prior.loss(state, torch.zeros(*mask.shape, self.prior.size), mask)
+        explains, active = float(1 - error / variance.clamp(min=1e-8)), int((kl > ACTIVE).sum())
+        if explains < self.cfg.prior_explains:
+            raise UserError(
+                f"the prior explains {explains:.2f} of the states' variance, {active} of its {self.prior.size} columns "
+                f"say something, and learner.prior_explains={self.cfg.prior_explains} is asked for: train it "
+                "longer, or lower learner.kl_weight"
+            )
 
     def _infer(self, data: RowBatch, state: Tensor, limit: int) -> tuple[Tensor, Tensor, Tensor]:
         """q_phi(g | history, s) at every step: mean and log variance [T + 1, R, g], history [T + 1, R, h]."""
-        memory = self._history(data.obs, limit)
-        flat = (t.flatten(0, 1) for t in (data.obs, memory, state))
-        shape = data.obs.shape[:2]
-        mean, log_variance, history, _ = self.model(*flat)
-        return mean.view(*shape, -1), log_variance.view(*shape, -1), history.view(*shape, -1)
+        memory, rows = self._history(data.obs, limit), data.obs.shape[:2]
+        history, _ = self.model.remember(data.obs.flatten(0, 1), memory.flatten(0, 1))
+        history = history.view(*rows, -1)
+        if self.cfg.history_before:
+            history = torch.cat([self.model.before(memory[0]).unsqueeze(0), history[:-1]])
+        mean, log_variance = self.model(history, state)
+        return mean, log_variance, history
 
     @torch.no_grad()
     def _select(self, g_hat: Tensor, state: Tensor, data: RowBatch) -> tuple[Tensor, Tensor, Tensor]:
@@ -156,17 +202,23 @@ class OMG(EpisodeLearner):
         memory = memory[:-1].clone()
         means, log_variances = self.prior.encode(state)
         avail = data.avail[:-1]
-        best = torch.full(data.mask.shape, -torch.inf)
+        best, total, count = torch.full(data.mask.shape, -torch.inf), *torch.zeros(2, *data.mask.shape)
         chosen = torch.zeros(data.mask.shape, dtype=torch.int64)
         played = _exists(data.mask)
         for k in range(1, self.cfg.horizon + 1):
             ahead = torch.arange(steps).add(k).clamp(max=steps)
-            mean, spread = means[ahead], torch.exp(0.5 * log_variances[ahead])
-            q = self.q.peek(self.q.agent, mean + spread * self._normal(*mean.shape), memory, slice(0, steps))
+            goal = means[ahead]
+            if self.cfg.noise:
+                goal = goal + torch.exp(0.5 * log_variances[ahead]) * self._normal(*goal.shape)
+            q = self.q.peek(self.q.agent, goal, memory, slice(0, steps))
             value = sign * (q * avail).sum(-1) / avail.sum(-1).clamp(min=1)
             exists = (played[ahead] > 0) & (torch.arange(steps) + k <= steps).unsqueeze(-1)
+            total, count = total + torch.where(exists, value, 0.0), count + exists
             better = exists & (value > best)
             best, chosen = torch.where(better, value, best), torch.where(better, k, chosen)
+        told = (count > 1) & (data.mask > 0)
+        apart = (best - total / count.clamp(min=1))[told]
+        self._metrics["selector_spread"] = apart.mean() if len(apart) else torch.zeros(())
         at = (torch.arange(steps).unsqueeze(-1) + chosen).clamp(max=steps)
         at = at.unsqueeze(-1).expand(-1, -1, self.cfg.subgoal_dim)
         return means.gather(0, at), log_variances.gather(0, at), chosen
@@ -188,7 +240,7 @@ class OMG(EpisodeLearner):
         total = data.mask.sum()
         error, kl = (error * data.mask).sum() / total, (kl * data.mask).sum() / total
         self.model_weights.zero_grad()
-        torch.autograd.backward(error + self.cfg.kl_weight * kl)
+        torch.autograd.backward(error + self.cfg.kl_share * kl)
         self._metrics["model_grad_norm"] = self.model_weights.descend()
         self._metrics |= {"reconstruction": error.detach(), "kl": kl.detach()}
 
@@ -202,8 +254,11 @@ class OMG(EpisodeLearner):
     # ---- saying and keeping ----
 
     def metrics(self) -> Metrics:
-        more = {"learner/subgoal_hit_ratio": self.hits.ratio(), "learner/mix": self.mix(self.updates)}
-        return super().metrics() | more
+        hits = {
+            "learner/subgoal_hit_ratio": self.hits.ratio(),
+            "learner/subgoal_hit_chance": self.hits.chance(),
+        }
+        return super().metrics() | hits | {"learner/mix": self.mix(self.updates)}
 
     def load_state_dict(self, state: State) -> None:
         super().load_state_dict(state)
@@ -211,10 +266,10 @@ class OMG(EpisodeLearner):
 
 
 class HitRatio:
-    """How often the state of the episode nearest to the inferred subgoal is one of the next H."""
+    """How often the state of the episode nearest to the inferred subgoal is one of the next H; by chance, and here."""
 
     def __init__(self, horizon: int) -> None:
-        self.horizon, self._ratio = horizon, math.nan
+        self.horizon, self._ratio, self._chance = horizon, math.nan, math.nan
         self._seen: tuple[Tensor, Tensor, Tensor] | None = None
 
     def see(self, inferred: Tensor, embedded: Tensor, mask: Tensor) -> None:
@@ -223,24 +278,35 @@ class HitRatio:
 
     def ratio(self) -> float:
         """Computed when it is asked for: an update need not wait for it."""
-        if self._seen is not None:
-            self._ratio, self._seen = self._measured(*self._seen), None
+        self._measure()
         return self._ratio
 
-    def _measured(self, inferred: Tensor, embedded: Tensor, mask: Tensor) -> float:
+    def chance(self) -> float:
+        """What a subgoal nearest to any state of its episode, all alike, would have reached."""
+        self._measure()
+        return self._chance
+
+    def _measure(self) -> None:
+        if self._seen is None:
+            return
+        (inferred, embedded, mask), self._seen = self._seen, None
         apart = torch.cdist(inferred[:-1].transpose(0, 1), embedded.transpose(0, 1))  # [R, T, T + 1]
         exists = _exists(mask).t().unsqueeze(1)
         nearest = apart.masked_fill(exists == 0, torch.inf).argmin(-1)
         offset = nearest - torch.arange(len(mask))
         hit = ((offset >= 1) & (offset <= self.horizon)).float() * mask.t()
-        return float(hit.sum() / mask.sum())
+        self._ratio = float(hit.sum() / mask.sum())
+        left = mask.sum(0) - torch.arange(len(mask)).unsqueeze(-1)  # states ahead of each step
+        random = left.clamp(0, self.horizon) / (mask.sum(0) + 1)
+        self._chance = float((random * mask).sum() / mask.sum())
 
     def state_dict(self) -> State:
-        ratio = self.ratio()
-        return {"ratio": None if math.isnan(ratio) else ratio}
+        found = {"ratio": self.ratio(), "chance": self.chance()}
+        return {name: None if math.isnan(value) else value for name, value in found.items()}
 
     def load_state_dict(self, state: State) -> None:
-        self._ratio, self._seen = math.nan if state["ratio"] is None else float(state["ratio"]), None
+        found = {name: math.nan if value is None else float(value) for name, value in state.items()}
+        self._ratio, self._chance, self._seen = found["ratio"], found["chance"], None
 
 
 def _exists(mask: Tensor) -> Tensor:
@@ -254,13 +320,14 @@ class OMGPolicy(ConditionedPolicy):
     def __init__(
         self,
         model: SubgoalModel,
+        prior: Prior,
         team: TeamPolicy,
+        cfg: OMGConfig,
         *,
-        obs_is_state: bool,
         ready: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(model.history, team)
-        self.model, self.obs_is_state, self._ready = model, obs_is_state, ready
+        self.model, self.prior, self.cfg, self._ready = model, prior, cfg, ready
 
     def act(self, obs: Obs) -> Array:
         if self._ready is not None:
@@ -274,12 +341,21 @@ class OMGPolicy(ConditionedPolicy):
 
     def condition(self, seen: Tensor, obs: dict[str, Array]) -> tuple[Tensor, Tensor]:
         state = seen
-        if not self.obs_is_state:
+        if not self.cfg.obs_is_state:
             whole = torch.from_numpy(np.ascontiguousarray(obs["state"], np.float32))
             state = whole.expand(len(seen), *whole.shape)
-        flat = (t.flatten(0, 1) for t in (seen, self.memory, state))
-        mean, _, _, memory = self.model(*flat)
+        before = self.memory.flatten(0, 1)
+        history, memory = self.model.remember(seen.flatten(0, 1), before)
+        if self.cfg.history_before:
+            history = self.model.before(before)
+        mean, _ = self.model(history, self.prior.standardised(state).flatten(0, 1))
         return mean, memory
+
+
+def _ratio(signal: Tensor, noise: Tensor, mask: Tensor) -> Tensor:
+    """How much a subgoal's columns move with what was seen, against their noise; over played steps."""
+    played = mask > 0
+    return signal[played].std(0).mean() / noise[played].std(0).mean().clamp(min=1e-8)
 
 
 def load_prior(prior: Prior, run: Path, *, obs_is_state: bool) -> None:

@@ -29,6 +29,12 @@ class PriorConfig:
     model_hidden: int = setting("width of encoder and decoder", default=128, ge=1)
     lr: float = setting("learning rate", default=5e-4, gt=0)
     kl_weight: float = setting("weight of the KL term against mean-square reconstruction", default=1e-2, ge=0)
+    kl_mean: bool = setting(
+        "KL is averaged over the subgoal's columns, as the error is over the state's", default=False
+    )
+    standardise_states: bool = setting(
+        "states minus their mean, over their standard deviation", default=False
+    )
 
 
 @learners.register("team/prior", config=PriorConfig)
@@ -55,9 +61,11 @@ class PriorLearner(EpisodeLearner):
         """One step of the VAE."""
         data = rows_of(batch, steps)
         state = (data.obs if self.cfg.obs_is_state else data.state)[:-1]
-        self._metrics = improve_prior(
-            self.weights, self.prior, state, data.mask, self._normal, self.cfg.kl_weight
-        )
+        if self.cfg.standardise_states:
+            self.prior.measure(state, data.mask)
+        weight = self.cfg.kl_weight / (self.cfg.subgoal_dim if self.cfg.kl_mean else 1)
+        seen = self.prior.standardised(state)
+        self._metrics = improve_prior(self.weights, self.prior, seen, data.mask, self._normal, weight)
 
     def state_dict(self) -> State:
         about = {"named_prior": named(self.prior), "obs_is_state": self.cfg.obs_is_state}
