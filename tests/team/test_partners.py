@@ -124,21 +124,14 @@ def test_every_seat_is_played_by_its_owner():
         def __init__(self, action):
             self.action = action
 
-        def policy(self, **_):
-            return self
-
         def act(self, obs):
             return np.full((2, 4), self.action)
 
         def reset(self, rows):
             pass
 
-    class Loaded:
-        def __init__(self, action):
-            self.learner = Always(action)
-
     seating = Seating(
-        [Loaded(5), Loaded(7)], [Group(2, (0,)), Group(1, (1,))], agents=4, free=1, rows=2, rotate=True
+        [Always(5), Always(7)], [Group(2, (0,)), Group(1, (1,))], agents=4, free=1, rows=2, rotate=True
     )
     for row in range(2):
         seating.deal(row, 10 + row)

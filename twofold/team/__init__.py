@@ -5,7 +5,7 @@ from pathlib import Path
 from twofold.settings.domains import Domain
 
 _PARTS = ("actors", "agents", "am", "coma", "learner", "omg", "prior")
-_WORLDS = ("matrix", "packages", "partnered", "skirmish", "starcraft")
+_WORLDS = ("goals", "matrix", "packages", "partnered", "skirmish", "starcraft")
 DOMAIN = Domain(
     name="team",
     about="teams: value decomposition, opponent models, partner populations",

@@ -13,7 +13,7 @@ from twofold.core.evaluate import evaluate
 from twofold.core.experience import Array, Obs
 from twofold.core.protocols import Policy, State, World
 from twofold.store.policy_file import LoadedPolicy
-from twofold.team.seating import Group, Seating
+from twofold.team.seating import Group, Seating, greedy
 from twofold.team.sets import PartnerSet
 from twofold.team.worlds.partnered import Seated, inner_world
 from twofold.team.worlds.space import Stepped, Values, shape_of
@@ -98,10 +98,13 @@ def _seated(inner: World, first: LoadedPolicy, second: LoadedPolicy, seats: int)
     rows, sizes = inner.num_envs, {"agents": whole.agents, "rows": inner.num_envs}
     if (own.agents, own.obs) == (whole.agents, whole.obs):
         groups = [Group(seats, (0,)), Group(whole.agents - seats, (1,))]
-        return Recorded(inner, Seating([first, second], groups, **sizes, free=0, rotate=True)), Nobody(rows)
-    seating = Seating([second], [Group(whole.agents - seats, (0,))], **sizes, free=own.agents, rotate=True)
-    learnt = first.learner.policy(explore=False, rows=rows, rng=np.random.default_rng(0))
-    return Recorded(inner, seating), learnt
+        return Recorded(
+            inner, Seating([greedy(first, rows), greedy(second, rows)], groups, **sizes, free=0, rotate=True)
+        ), Nobody(rows)
+    seating = Seating(
+        [greedy(second, rows)], [Group(whole.agents - seats, (0,))], **sizes, free=own.agents, rotate=True
+    )
+    return Recorded(inner, seating), greedy(first, rows)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from twofold.base.errors import ConfigError
 from twofold.core.experience import Array, Obs
-from twofold.core.protocols import State
+from twofold.core.protocols import Policy, State
 from twofold.store.policy_file import LoadedPolicy
 
 
@@ -28,12 +28,17 @@ class Group:
     candidates: tuple[int, ...]  # places in the list of policies
 
 
+def greedy(policy: LoadedPolicy, rows: int) -> Policy:
+    """A loaded policy for this many rows, as it acts when it counts; it draws nothing."""
+    return policy.learner.policy(explore=False, rows=rows, rng=np.random.default_rng(0))
+
+
 class Seating:
     """Plays the seats of all groups for N rows; the first `free` seats of each row's order are left to a learner."""
 
     def __init__(
         self,
-        policies: list[LoadedPolicy],
+        policies: list[Policy],
         groups: list[Group],
         *,
         agents: int,
@@ -47,8 +52,7 @@ class Seating:
                 f"the team has {agents} seats: {taken} for partners and {free} for the learner are not that"
             )
         self.groups, self.agents, self.free, self.rotate = groups, agents, free, rotate
-        rng = np.random.default_rng(0)  # greedy policies draw nothing
-        self.policies = [p.learner.policy(explore=False, rows=rows, rng=rng) for p in policies]
+        self.policies = policies
         self.order = np.tile(np.arange(agents), (rows, 1))  # [N, A]: which seat comes first, second, ...
         self.owner = np.full((rows, agents), -1)  # [N, A]: the policy that plays each seat; -1 is the learner
 

@@ -15,7 +15,7 @@ from twofold.core.experience import Array, named
 from twofold.core.protocols import State, World
 from twofold.settings.config import settings_from
 from twofold.settings.registry import worlds
-from twofold.team.seating import Group, Seating
+from twofold.team.seating import Group, Seating, greedy
 from twofold.team.sets import Partner, PartnerSet, parse_team, read_partners
 from twofold.team.worlds.space import (
     METADATA,
@@ -108,7 +108,9 @@ def partnered(cfg: PartneredConfig, *, rows: int, purpose: str) -> Seated:
         split = "the train split" if found.train else "the whole set, which has no split"
         log.info("partners: %d of %s (%s), %s", len(partners), split, ", ".join(names), found.folder)
     sizes = {"agents": agents, "free": cfg.seats, "rows": rows}
-    seating = Seating([partner.load() for partner in partners], groups, **sizes, rotate=cfg.rotate)
+    seating = Seating(
+        [greedy(partner.load(), rows) for partner in partners], groups, **sizes, rotate=cfg.rotate
+    )
     return Seated(inner, seating)
 
 

@@ -1,0 +1,81 @@
+"""Partners with private goals: each goes for the food that its goal names, and nobody met in tests is met before."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("lbforaging")
+from twofold.base.errors import ConfigError
+from twofold.rows.check import check_world
+from twofold.team.worlds.goals import Forager, GoalsConfig, goals
+from twofold.team.worlds.space import shape_of
+
+# Two foods and two players of an 8 x 8 field, as the first player sees them: y, x, level.
+FOOD = [[1, 6, 2], [6, 2, 2]]
+SIZE = np.array([8, 8])
+OWN, MATE = [2, 2, 1], [6, 5, 1]
+
+
+def seen(own=OWN, mate=MATE, food=FOOD):
+    one = [*food[0], *food[1], *own, *mate]
+    other = [*food[0], *food[1], *mate, *own]
+    return {"obs": np.array([[one, other]], np.float32)}
+
+
+@pytest.mark.parametrize(
+    ("goal", "target"),
+    [
+        ("nearest", [6, 2]), ("farthest", [1, 6]), ("top", [1, 6]), ("bottom", [6, 2]), ("left", [6, 2]),
+        ("right", [1, 6]), ("nearest_to_mate", [6, 2]), ("farthest_from_mate", [1, 6]),
+    ],
+)  # fmt: skip
+def test_a_partner_goes_for_the_food_that_its_goal_names(goal, target):
+    policy = Forager(goal, 2, rows=1, players=2, size=SIZE)
+    action = policy.act(seen())
+    assert policy.target[0, 0].tolist() == target
+    assert action[0, 0] in ((2,) if target == [6, 2] else (1, 4))  # south, or one of two shortest ways
+
+
+def test_a_partner_stays_with_its_food_until_it_is_eaten():
+    policy = Forager("farthest", 2, rows=1, players=2, size=SIZE)
+    policy.act(seen())
+    policy.act(seen(own=[1, 5, 1]))  # now the other food is farther
+    assert policy.target[0, 0].tolist() == [1, 6]
+    policy.act(seen(own=[1, 5, 1], food=[[6, 2, 2], [-1, -1, 0]]))
+    assert policy.target[0, 0].tolist() == [6, 2]
+    policy.reset(np.ones(1, bool))
+    assert (policy.target == -1).all()
+
+
+def test_a_partner_loads_beside_its_food_and_walks_around_others():
+    policy = Forager("top", 2, rows=1, players=2, size=SIZE)
+    assert policy.act(seen(own=[1, 5, 1]))[0, 0] == 5
+    policy.reset(np.ones(1, bool))
+    assert policy.act(seen(own=[1, 3, 1], mate=[1, 4, 1]))[0, 0] != 4  # somebody stands there
+
+
+def test_the_world_keeps_the_contract_and_has_one_seat():
+    world = goals(GoalsConfig(time_limit=20), rows=3, purpose="train")
+    shape = shape_of(world.single_observation_space)
+    assert (shape.agents, shape.others) == (1, 1)
+    assert check_world(world, steps=60) == []
+
+
+def test_two_partners_of_one_goal_eat_together():
+    world = goals(GoalsConfig(met=("top",), unmet=("left",)), rows=16, purpose="train")
+    obs, _ = world.reset(seed=list(range(16)), options={"reset_mask": np.ones(16, bool)})
+    mate = Forager("top", 2, rows=16, players=1, size=SIZE)
+    foraged = np.zeros(16)
+    for _ in range(49):
+        obs, _, _, _, info = world.step(mate.act({"obs": obs["obs"][..., :-2]}))
+        foraged = np.maximum(foraged, info["episode"]["foraged"])
+    assert foraged.mean() > 0.9
+
+
+def test_goals_of_tests_are_never_met_before():
+    trained, tested = (goals(GoalsConfig(), rows=1, purpose=p) for p in ("train", "test_partners"))
+    first, second = ({policy.goal for policy in world.seating.policies} for world in (trained, tested))
+    assert len(first) == len(second) == 4 and not first & second
+    with pytest.raises(ConfigError, match="none in common"):
+        GoalsConfig(met=("top",), unmet=("top",))
+    with pytest.raises(ConfigError, match="in sight"):
+        goals(GoalsConfig(id="Foraging-2s-8x8-2p-2f-coop-v3"), rows=1, purpose="train")

@@ -1,0 +1,142 @@
+"""Foraging beside a partner with a goal of its own, which it does not tell: some are met in training, some never."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from twofold.base.errors import ConfigError
+from twofold.base.setting import setting, settings
+from twofold.core.experience import Array, Obs, named
+from twofold.core.protocols import Policy, State
+from twofold.settings.registry import worlds
+from twofold.team.seating import Group, Seating
+from twofold.team.worlds.foraging import LOAD, MOVES, Foraging
+from twofold.team.worlds.packages import LBFConfig, lbf
+from twofold.team.worlds.partnered import Seated
+
+Goal = Literal[
+    "nearest", "farthest", "top", "bottom", "left", "right", "nearest_to_mate", "farthest_from_mate"
+]
+
+
+@settings
+class GoalsConfig:
+    """Which game, and which goals its partners have."""
+
+    id: str = setting(
+        "a game of lbforaging in which everything is in sight", default="Foraging-8x8-2p-2f-coop-v3"
+    )
+    time_limit: int = setting("longest episode", default=50, ge=1, unit="steps")
+    met: tuple[Goal, ...] = setting(
+        "goals of the partners of training", default=("nearest", "farthest", "top", "right")
+    )
+    unmet: tuple[Goal, ...] = setting(
+        "goals of the partners of tests alone",
+        default=("bottom", "left", "nearest_to_mate", "farthest_from_mate"),
+    )
+    seats: int = setting("seats of the learner; a partner plays the others", default=1, ge=1)
+
+    def __post_init__(self) -> None:
+        if not self.met or not self.unmet or set(self.met) & set(self.unmet):
+            raise ConfigError("env_args.met and env_args.unmet need a goal each, and none in common")
+
+
+@worlds.register("team/goals", config=GoalsConfig, evaluations=("train_partners", "test_partners"))
+def goals(cfg: GoalsConfig, *, rows: int, purpose: str) -> Seated:
+    """Foraging with a scripted partner whose goal is drawn anew for every episode and not told."""
+    inner = lbf(LBFConfig(id=cfg.id, time_limit=cfg.time_limit), rows=rows, purpose=purpose)
+    if not isinstance(inner, Foraging):
+        raise ConfigError(f"env_args.id={cfg.id}: the partners need a game in which everything is in sight")
+    chosen = cfg.unmet if purpose == "test_partners" else cfg.met
+    policies: list[Policy] = [Forager(goal, inner.foods, rows, inner.players, inner.size) for goal in chosen]
+    group = Group(inner.players - cfg.seats, tuple(range(len(chosen))))
+    return Seated(
+        inner, Seating(policies, [group], agents=inner.players, free=cfg.seats, rows=rows, rotate=True)
+    )
+
+
+class Forager:
+    """Walks to the food that its goal names, stays with it until it is eaten, and loads it; for every seat."""
+
+    def __init__(self, goal: Goal, foods: int, rows: int, players: int, size: Array) -> None:
+        self.goal, self.foods, self.size = goal, foods, size
+        self.target = np.full((rows, players, 2), -1, np.int64)  # -1: none
+        self.before = np.full((rows, players, 2), -1, np.int64)  # where each stood
+        self.waited = np.zeros((rows, players), np.int64)  # steps that each stood there
+
+    def reset(self, rows: Array) -> None:
+        self.target[rows], self.before[rows], self.waited[rows] = -1, -1, 0
+
+    def act(self, obs: Obs) -> Array:
+        """Actions [N, A] from what every player sees: all food, itself, the others."""
+        seen = named(obs)["obs"].astype(np.int64)
+        food = seen[..., : 3 * self.foods].reshape(*seen.shape[:2], self.foods, 3)
+        players = seen[..., 3 * self.foods :].reshape(*seen.shape[:2], -1, 3)
+        place, mates, left = players[..., 0, :2], players[..., 1:, :2], food[..., 2] > 0
+        kept = ((food[..., :2] == self.target[..., None, :]).all(-1) & left).any(-1)
+        cost = np.where(left, self._cost(food[..., :2], place, mates), np.inf)
+        wished = np.take_along_axis(food[..., :2], cost.argmin(-1)[..., None, None], 2)[..., 0, :]
+        self.target = np.where(kept[..., None], self.target, wished)
+        self.waited = np.where((place == self.before).all(-1), self.waited + 1, 0)
+        self.before = place
+        walk = self._walk(place, np.concatenate([food[..., :2], mates], 2))
+        beside = np.abs(self.target - place).sum(-1) == 1
+        return np.where(left.any(-1), np.where(beside, LOAD, walk), 0)
+
+    random = act
+
+    def _cost(self, food: Array, place: Array, mates: Array) -> Array:
+        """What the goal would have least of, for every food [N, A, F]."""
+        own: Array = np.abs(food - place[..., None, :]).sum(-1)
+        mate: Array = np.abs(food[..., None, :] - mates[..., None, :, :]).sum(-1).min(-1)
+        y, x = food[..., 0], food[..., 1]
+        costs = {"nearest": own, "farthest": -own, "top": y, "bottom": -y, "left": x, "right": -x}
+        return (costs | {"nearest_to_mate": mate, "farthest_from_mate": -mate})[self.goal]
+
+    def _walk(self, place: Array, taken: Array) -> Array:
+        """The first step of a shortest way to the target; who stood too long gives way by another."""
+        far = _ways(self.target, taken, self.size)
+        ahead = place[..., None, :] + MOVES[:LOAD]  # [N, A, 5, 2]: standing, and the four ways
+        away = _look(far, ahead)
+        # Two who want the same place would wait for each other for ever: seats lose patience one after the other.
+        impatient = self.waited > 1 + np.arange(place.shape[1])
+        away[..., 0] += 0.5 + 99.0 * impatient
+        shortest = away.argmin(-1)
+        blocked: Array = np.where(np.arange(LOAD) == shortest[..., None], np.inf, away)
+        other: Array = np.where(impatient & np.isfinite(blocked.min(-1)), blocked.argmin(-1), shortest)
+        return np.where(np.isfinite(away.min(-1)), other, 0)
+
+    def state_dict(self) -> State:
+        return {"target": self.target.copy(), "before": self.before.copy(), "waited": self.waited.copy()}
+
+    def load_state_dict(self, state: State) -> None:
+        self.target, self.before, self.waited = (
+            np.array(state[key]) for key in ("target", "before", "waited")
+        )
+
+
+def _ways(target: Array, taken: Array, size: Array) -> Array:
+    """Steps to the nearest free cell beside the target from every cell, [N, A, height + 2, width + 2]; inf: none."""
+    height, width = (int(side) + 2 for side in size)  # with a border, so that neighbours always exist
+    rows, seats = np.indices(target.shape[:2])
+    free = np.zeros((*target.shape[:2], height, width), bool)
+    free[..., 1:-1, 1:-1] = True
+    for k in range(taken.shape[2]):  # food that was eaten is at -1, on the border
+        free[rows, seats, taken[..., k, 0] + 1, taken[..., k, 1] + 1] = False
+    far = np.full(free.shape, np.inf)
+    for step in MOVES[1:LOAD]:
+        at = target + step + 1
+        far[rows, seats, at[..., 0], at[..., 1]] = 0
+    far = np.where(free, far, np.inf)
+    for _ in range(height + width):
+        near = np.minimum.reduce([np.roll(far, shift, axis) for axis in (2, 3) for shift in (1, -1)])
+        far = np.where(free, np.minimum(far, near + 1), np.inf)
+    return far
+
+
+def _look(far: Array, at: Array) -> Array:
+    rows, seats, _ = np.indices(at.shape[:3])
+    found: Array = far[rows, seats, at[..., 0] + 1, at[..., 1] + 1]
+    return found
