@@ -43,6 +43,7 @@ WORLDS: dict[str, tuple[str, str | None, dict[str, Any], tuple[str, ...]]] = {
         ("ase",),
     ),
     "recsys/users": ("td3_rec", "synthetic_users", {"env_args": USERS}, ()),
+    "team/goals": ("iql", "lbf_goals", {"networks": AGENTS}, ("lbforaging",)),
     "team/lbf": ("iql", "lbf", {"networks": AGENTS}, ("lbforaging",)),
     "team/matrix_game": ("iql", "matrix_game", {"networks": AGENTS}, ()),
     "team/mpe": ("iql", "mpe_spread", {"networks": AGENTS}, ("mpe2",)),

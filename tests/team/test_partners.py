@@ -192,6 +192,8 @@ def test_cross_play_gives_a_matrix_with_intervals_and_curves(partner_set):
     played = cross_play(partner_set, policies, episodes=3, seed=0, metric="foraged")
     assert played.mean.shape == (2, 8) and (played.low <= played.mean).all()
     assert played.curves["iql_s0_c1 with train"].shape == (12, 8)
+    assert played.kinds == ["train"] * 4 + ["non-homologue"] * 4
+    assert cross_play(partner_set, policies, episodes=1, seed=0).metric == "return"
     with pytest.raises(UserError, match="this world has return"):
         cross_play(partner_set, policies, episodes=1, seed=0, metric="battle_won")
 

@@ -240,6 +240,19 @@ def test_a_picture_of_a_battle_shows_both_teams():
     assert (84, 160, 255) in colours and (255, 96, 84) in colours
 
 
+def test_a_picture_shows_the_part_where_units_stand_and_how_the_battle_ended():
+    from twofold.team.worlds.drawing import _around, _result
+
+    world = started(rows=1, map_name="3m")
+    x0, y0, x1, y1 = _around(world.battle, 0, 512, 512)
+    assert (x1 - x0) == (y1 - y0) < 512 and x0 <= world.battle.position[0, :, 0].min() * 16 <= x1
+    assert _result(world.battle, 0, 3) == "" and _result(world.battle, 0, 60) == "  called off"
+    world.battle.health[0, 3:] = 0
+    assert _result(world.battle, 0, 20) == "  won"
+    world.battle.health[0, :3] = 0
+    assert _result(world.battle, 0, 20) == "  lost"
+
+
 def test_an_unknown_map_names_those_there_are():
     with pytest.raises(ConfigError, match="3s_vs_5z"):
         skirmish(map_name="9m")

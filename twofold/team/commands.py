@@ -156,7 +156,9 @@ def _eval_options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--episodes", type=int, default=32)
     parser.add_argument("--seed", type=int, default=3_000_000)
     parser.add_argument("--seats", type=int, default=1, help="seats of the evaluated policy")
-    parser.add_argument("--metric", default="return", help="what the table shows, such as battle_won")
+    parser.add_argument(
+        "--metric", help="what the table shows: battle_won where there are battles, else return"
+    )
     parser.add_argument(
         "--out", type=Path, default=Path("cross_play"), help="folder for the table and pictures"
     )
@@ -209,16 +211,17 @@ def _label(path: str) -> str:
 def _write_table(path: Path, played: CrossPlay) -> None:
     with path.open("w", newline="") as file:
         table = csv.writer(file)
-        table.writerow(["policy", "partner", played.metric, "low_95", "high_95"])
+        table.writerow(["policy", "partner", "kind", played.metric, "low_95", "high_95"])
         for i, row in enumerate(played.policies):
             for j, column in enumerate(played.partners):
                 cells = (values[i, j] for values in (played.mean, played.low, played.high))
-                table.writerow([row, column, *(f"{cell:.6g}" for cell in cells)])
+                table.writerow([row, column, played.kinds[j], *(f"{cell:.6g}" for cell in cells)])
 
 
 def _print_table(played: CrossPlay) -> None:
     width = max(map(len, [*played.partners, "00.00 (00.00 to 00.00)"])) + 1
     print(f"{played.metric:<26}" + "".join(f"{column:>{width}}" for column in played.partners))
+    print(" " * 26 + "".join(f"{kind:>{width}}" for kind in played.kinds))
     for i, row in enumerate(played.policies):
         cells = (
             f"{played.mean[i, j]:.2f} ({played.low[i, j]:.2f} to {played.high[i, j]:.2f})"

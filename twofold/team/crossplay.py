@@ -114,6 +114,7 @@ class CrossPlay:
     metric: str
     policies: list[str]
     partners: list[str]
+    kinds: list[str]  # of the partners: train, homologue or non-homologue
     mean: Array
     low: Array  # of the 95 % interval
     high: Array
@@ -127,9 +128,9 @@ def cross_play(
     episodes: int,
     seed: int,
     seats: int = 1,
-    metric: str = "return",
+    metric: str | None = None,
 ) -> CrossPlay:
-    """Every policy with every partner."""
+    """Every policy with every partner; without a metric battles won where there are battles, else the return."""
     world = (found.about.world, found.about.world_args)
     mean, low, high = np.zeros((3, len(policies), len(found.partners)))
     curves: dict[str, list[Array]] = {}
@@ -137,6 +138,7 @@ def cross_play(
         second = partner.load()
         for row, (name, first) in enumerate(policies.items()):
             met = meet(world, first, second, episodes=episodes, seed=seed, seats=seats)
+            metric = metric or ("battle_won" if "battle_won" in met.metrics else "return")
             if metric not in met.metrics:
                 raise UserError(f"--metric={metric}: this world has {', '.join(met.metrics)}")
             of = summaries(met.metrics)[metric]
@@ -144,8 +146,9 @@ def cross_play(
             label = f"{name} with {kind_of(found, partner.name)}"
             curves.setdefault(label, []).append(met.rewards.cumsum(-1))
     joined = {name: np.concatenate(parts) for name, parts in curves.items()}
-    partners = [partner.name for partner in found.partners]
-    return CrossPlay(metric, list(policies), partners, mean, low, high, joined)
+    names = [partner.name for partner in found.partners]
+    kinds = [kind_of(found, name) for name in names]
+    return CrossPlay(metric or "return", list(policies), names, kinds, mean, low, high, joined)
 
 
 def draw_cross_play(found: CrossPlay, path: Path) -> None:
@@ -156,7 +159,8 @@ def draw_cross_play(found: CrossPlay, path: Path) -> None:
     figure = Figure(figsize=(2 + 0.9 * len(columns), 1.5 + 0.6 * len(rows)), layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(mean, cmap="viridis", aspect="auto")
-    axes.set_xticks(range(len(columns)), columns, rotation=45, ha="right")
+    marked = [f"{name} ({kind})" for name, kind in zip(columns, found.kinds, strict=True)]
+    axes.set_xticks(range(len(columns)), marked, rotation=45, ha="right")
     axes.set_yticks(range(len(rows)), rows)
     middle = (mean.max() + mean.min()) / 2
     for i, j in np.ndindex(*mean.shape):

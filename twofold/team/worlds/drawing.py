@@ -14,7 +14,10 @@ HEALTH, SHIELD, SHOT = (110, 220, 110), (130, 200, 255), (250, 220, 120)
 
 
 def draw(battle: Battle, row: int, actions: Array, step: int) -> Array:
-    """Units as discs with their health and shield above them, and a line to each target; uint8 [h, w, 3]."""
+    """Units as discs with their health and shield above them, and a line to each target; uint8 [h, w, 3].
+
+    The picture is of the part of the field around all who stand, always of the same size; the end says who won.
+    """
     field = battle.field
     width, height = (int(side * CELL) for side in field.size)
     image = Image.new("RGB", (width, height), GROUND)
@@ -23,8 +26,33 @@ def draw(battle: Battle, row: int, actions: Array, step: int) -> Array:
         canvas.line([_pixel(battle, row, shooter), _pixel(battle, row, target)], fill=SHOT)
     for unit in np.argsort(battle.alive[row], kind="stable"):
         _draw_unit(canvas, battle, row, int(unit))
-    canvas.text((6, 4), f"{field.name}  step {step}", fill=(220, 220, 220))
-    return np.asarray(image)
+    shown = image.crop(_around(battle, row, width, height)).resize((width, height))
+    ImageDraw.Draw(shown).text(
+        (6, 4), f"{field.name}  step {step}{_result(battle, row, step)}", fill=(220, 220, 220)
+    )
+    return np.asarray(shown)
+
+
+def _around(battle: Battle, row: int, width: int, height: int) -> tuple[int, int, int, int]:
+    """The part of the picture in which somebody stands, with some room, of the field's shape."""
+    units = np.flatnonzero(battle.alive[row])
+    places = np.array([_pixel(battle, row, int(unit)) for unit in units] or [(width / 2, height / 2)])
+    low, high = places.min(0) - 3 * CELL, places.max(0) + 3 * CELL
+    share = min(1.0, max((high[0] - low[0]) / width, (high[1] - low[1]) / height, 0.3))
+    size = np.array([width, height]) * share
+    corner = np.clip((low + high - size) / 2, 0, np.array([width, height]) - size)
+    x, y = (int(value) for value in corner)
+    return x, y, x + int(size[0]), y + int(size[1])
+
+
+def _result(battle: Battle, row: int, step: int) -> str:
+    allies = battle.field.allies
+    ours, theirs = battle.alive[row, :allies].any(), battle.alive[row, allies:].any()
+    if not theirs and ours:
+        return "  won"
+    if not ours:
+        return "  lost"
+    return "  called off" if step >= battle.field.limit else ""
 
 
 def _shots(battle: Battle, row: int, actions: Array) -> list[tuple[int, int]]:
