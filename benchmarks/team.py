@@ -105,7 +105,7 @@ OMG_GOALS = ("learner.prior_updates=1_000", "learner.mix_updates=2_000")  # of a
 
 
 def goals(config: str, *more: str) -> Case:
-    own = OMG_GOALS if config == "iql_omg" else ()
+    own = OMG_GOALS if config.startswith("iql_omg") else ()
     name = " ".join((config, *more))
     return Case(name, config, "lbf_goals", (*GOALS, *own, *more), world="test_partners")
 
@@ -175,6 +175,7 @@ SUITES: dict[str, list[Case]] = {
         goals("iql_am", "learner.model_columns=uniform"),
         goals("iql_omg"),
         goals("iql_omg", "learner.model_columns=uniform"),
+        goals("iql_omg_am"),
         goals("iql_omg", "learner.noise=false"),
         goals("iql_omg", "learner.history_before=true"),
         goals("iql_omg", "learner.standardise_states=true", "learner.kl_mean=true", "learner.subgoal_dim=16"),

@@ -346,3 +346,17 @@ def test_metrics_tell_how_much_of_a_subgoal_is_noise_and_what_the_prior_explains
     assert found["learner/signal_to_noise"] > 0
     assert found["learner/prior_explains"] < 1 and 0 <= found["learner/prior_active"] <= 4
     assert 0 < found["learner/subgoal_hit_chance"] < 1
+
+
+def test_subgoals_learn_to_predict_the_others_actions_when_asked_to():
+    learner, batch = omg(action_weight=1.0, model_lr=3e-3, kl_weight=0.0), episodes()
+    plain = omg(model_lr=3e-3)
+    losses = []
+    for _ in range(120):
+        learner.update(batch)
+        losses.append(learner.metrics()["learner/model_loss"])
+    assert losses[-1] < 0.9 * losses[0]
+    plain.update(batch)
+    assert "learner/model_loss" not in plain.metrics()
+    with pytest.raises(ConfigError, match="somebody to model"):
+        OMG(OMGConfig(action_weight=1.0), **parts(TeamShape(1, 5, 7, 4, 6)))

@@ -12,6 +12,7 @@ SMALL = {"networks": {"hidden": 8}}
 ELSEWHERE = {
     "matd3": ("mpe_spread", {"networks": {"actor_hidden": [8], "critic_hidden": [8]}}),
     "iql_omg": ("two_step", SMALL | {"learner": {"subgoal_dim": 4, "model_hidden": 8, "history": 8}}),
+    "iql_omg_am": ("two_step", SMALL | {"learner": {"subgoal_dim": 4, "model_hidden": 8, "history": 8}}),
     "omg_prior": ("two_step", SMALL | {"learner": {"subgoal_dim": 4, "model_hidden": 8}}),
 }
 NAMES = [preset.name for preset in presets("algs") if preset.domain == "team"]

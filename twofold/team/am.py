@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Unpack
 
 import numpy as np
-from torch import Tensor, autograd, nn
+from torch import Tensor, autograd
 
-from twofold.base.errors import ConfigError
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array
 from twofold.settings.registry import learners
@@ -19,10 +18,11 @@ from twofold.team.conditioned import (
     History,
     RowBatch,
     rows_of,
+    whom,
 )
 from twofold.team.episodes import Episode
 from twofold.team.learning import EpisodeLearner, Given, weights_of
-from twofold.team.models import ActionModel
+from twofold.team.models import ActionModel, action_loss
 
 
 @settings
@@ -39,14 +39,9 @@ class AgentModelling(EpisodeLearner):
     def __init__(self, cfg: AMConfig, **given: Unpack[Given]) -> None:
         super().__init__(**given)
         self.cfg, shape = cfg, self.shape
-        others = shape.agents - 1 + shape.others
-        if others == 0:
-            raise ConfigError(
-                "agent modelling needs somebody to model: this world has one agent and no partners"
-            )
+        others, choices = whom(shape)
         self.q = ConditionedQ(cfg, self.nets, cfg.embedding)
         sizes = {"history": cfg.history, "size": cfg.embedding}
-        choices = max(shape.actions, shape.other_actions)
         self.model = ActionModel(shape.obs, others, choices, **sizes, generator=self.nets.generator)
         self.model_weights = weights_of(self.model, cfg, cfg.model_lr)
         self._history = History(self.model.history)
@@ -68,16 +63,11 @@ class AgentModelling(EpisodeLearner):
         self.q.target.track(self.updates)
 
     def _improve_model(self, embedding: Tensor, data: RowBatch) -> None:
-        logits = self.model.logits(embedding)
-        error = nn.functional.cross_entropy(logits.flatten(0, 2), data.others.flatten(), reduction="none")
-        weight = data.mask.unsqueeze(-1).expand_as(data.others)
-        loss = (error.view_as(data.others) * weight).sum() / weight.sum()
+        loss, accuracy = action_loss(self.model.predict(embedding), data.others, data.mask)
         self.model_weights.zero_grad()
         autograd.backward(loss)
         self._metrics["model_grad_norm"] = self.model_weights.descend()
-        right = (logits.detach().argmax(-1) == data.others).float()
-        self._metrics["model_loss"] = loss.detach()
-        self._metrics["model_accuracy"] = (right * weight).sum() / weight.sum()
+        self._metrics |= {"model_loss": loss.detach(), "model_accuracy": accuracy}
 
 
 class AMPolicy(ConditionedPolicy):

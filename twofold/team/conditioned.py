@@ -22,6 +22,7 @@ from twofold.team.episodes import Episode
 from twofold.team.learner import cut
 from twofold.team.learning import AgentUnroll, TeamConfig, lambda_returns, load_states, states_of, weights_of
 from twofold.team.optimise import Kept, RewardScale, Target
+from twofold.team.worlds.space import TeamShape
 
 
 @settings
@@ -83,6 +84,14 @@ def _others(batch: Episode, action: Tensor, steps: int) -> Tensor:
         hidden = torch.from_numpy(batch.obs["others"][:, 1 : steps + 1]).long().transpose(0, 1)
         parts.append(hidden.unsqueeze(1).expand(-1, agents, -1, -1).flatten(1, 2))
     return torch.cat(parts, -1)
+
+
+def whom(shape: TeamShape) -> tuple[int, int]:
+    """How many others an agent has to model, and the actions that each may take."""
+    others = shape.agents - 1 + shape.others
+    if others == 0:
+        raise ConfigError("agent modelling needs somebody to model: this world has one agent and no partners")
+    return others, max(shape.actions, shape.other_actions)
 
 
 class ConditionedQ:

@@ -149,6 +149,28 @@ class SubgoalModel(nn.Module):
         return mean, log_variance
 
 
+class Actions(nn.Module):
+    """Predicts what each of the others does from an embedding: [..., size] -> [..., others, actions]."""
+
+    def __init__(
+        self, size: int, hidden: int, others: int, actions: int, *, generator: torch.Generator
+    ) -> None:
+        super().__init__()
+        self.others, self.actions = others, actions
+        self.net = MLP(size, (hidden,), others * actions, generator=generator)
+
+    def forward(self, embedding: Tensor) -> Tensor:
+        return torch.reshape(self.net(embedding), (*embedding.shape[:-1], self.others, self.actions))
+
+
+def action_loss(logits: Tensor, others: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Cross entropy and accuracy of predictions [T, R, others, n] of actions [T, R, others], over played steps."""
+    error = nn.functional.cross_entropy(logits.flatten(0, 2), others.flatten(), reduction="none")
+    weight = mask.unsqueeze(-1).expand_as(others)
+    right = (logits.detach().argmax(-1) == others).float()
+    return (error.view_as(others) * weight).sum() / weight.sum(), (right * weight).sum() / weight.sum()
+
+
 class ActionModel(nn.Module):
     """Naive agent modelling: an embedding of the history from which the others' actions are predicted."""
 
@@ -156,15 +178,10 @@ class ActionModel(nn.Module):
         self, obs: int, others: int, actions: int, *, history: int, size: int, generator: torch.Generator
     ) -> None:
         super().__init__()
-        self.size, self.others, self.actions = size, others, actions
         self.history = Recurrent(obs, history, size, generator=generator)
-        self.predict = MLP(size, (history,), others * actions, generator=generator)
+        self.predict = Actions(size, history, others, actions, generator=generator)
 
     def forward(self, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
         """x [R, obs], memory [R, h] -> the embedding [R, size] and the next memory."""
         embedding, memory = (out.squeeze(0) for out in self.history(x.unsqueeze(0), memory.unsqueeze(0)))
         return torch.tanh(embedding), memory
-
-    def logits(self, embedding: Tensor) -> Tensor:
-        """Scores of the others' next actions, [R, others, actions]."""
-        return torch.reshape(self.predict(embedding), (*embedding.shape[:-1], self.others, self.actions))

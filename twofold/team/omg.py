@@ -13,7 +13,7 @@ from typing import Literal, Unpack
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from twofold.base.errors import CheckpointError, UserError
 from twofold.base.setting import setting, settings
@@ -30,10 +30,20 @@ from twofold.team.conditioned import (
     History,
     RowBatch,
     rows_of,
+    whom,
 )
 from twofold.team.episodes import Episode
 from twofold.team.learning import EpisodeLearner, Given, load_named, weights_of
-from twofold.team.models import ACTIVE, Normal, Prior, SubgoalModel, divergence, improve_prior
+from twofold.team.models import (
+    ACTIVE,
+    Actions,
+    Normal,
+    Prior,
+    SubgoalModel,
+    action_loss,
+    divergence,
+    improve_prior,
+)
 from twofold.team.optimise import Weights
 
 
@@ -80,6 +90,11 @@ class OMGConfig(ConditionedConfig):
     noise: bool = setting(
         "Q and the selector see subgoals drawn from their distributions; false: means", default=True
     )
+    action_weight: float = setting(
+        "weight of a loss that predicts the others' actions from the subgoal, as iql_am does; 0: none",
+        default=0.0,
+        ge=0,
+    )
     mix_start: float = setting("probability of training with the selected subgoal", default=1.0, ge=0, le=1)
     mix_finish: float = setting("that probability at last", default=0.0, ge=0, le=1)
     mix_updates: float = setting("it falls over this long", default=10_000.0, gt=0, unit="updates")
@@ -101,10 +116,15 @@ class OMG(EpisodeLearner):
         state = self.shape.obs if cfg.obs_is_state else self.shape.state
         self.q = ConditionedQ(cfg, self.nets, cfg.subgoal_dim)
         self.prior = Prior(state, cfg.model_hidden, cfg.subgoal_dim, generator=generator)
-        sizes = {"history": cfg.history, "hidden": cfg.model_hidden, "size": cfg.subgoal_dim}
-        self.model = SubgoalModel(self.shape.obs, state, **sizes, generator=generator)
+        widths = {"history": cfg.history, "hidden": cfg.model_hidden, "size": cfg.subgoal_dim}
+        self.model = SubgoalModel(self.shape.obs, state, **widths, generator=generator)
+        self.predict: Actions | None = None
+        if cfg.action_weight > 0:
+            sizes = cfg.subgoal_dim, cfg.model_hidden, *whom(self.shape)
+            self.predict = Actions(*sizes, generator=generator)
+        together = nn.ModuleList([self.model, *([] if self.predict is None else [self.predict])])
         self.prior_weights: Weights = weights_of(self.prior, cfg, cfg.model_lr)
-        self.model_weights = weights_of(self.model, cfg, cfg.model_lr)
+        self.model_weights = weights_of(together, cfg, cfg.model_lr)
         self.mix = Schedule(cfg.mix_start, cfg.mix_finish, over=cfg.mix_updates, per="update")
         self.hits = HitRatio(cfg.horizon)
         self._history = History(self.model.history)
@@ -239,8 +259,13 @@ class OMG(EpisodeLearner):
         kl = divergence(mean[:-1], log_variance[:-1], *goal)
         total = data.mask.sum()
         error, kl = (error * data.mask).sum() / total, (kl * data.mask).sum() / total
+        loss = error + self.cfg.kl_share * kl
+        if self.predict is not None:
+            predicted, accuracy = action_loss(self.predict(mean[:-1]), data.others, data.mask)
+            loss = loss + self.cfg.action_weight * predicted
+            self._metrics |= {"model_loss": predicted.detach(), "model_accuracy": accuracy}
         self.model_weights.zero_grad()
-        torch.autograd.backward(error + self.cfg.kl_share * kl)
+        torch.autograd.backward(loss)
         self._metrics["model_grad_norm"] = self.model_weights.descend()
         self._metrics |= {"reconstruction": error.detach(), "kl": kl.detach()}
 
