@@ -2,12 +2,14 @@ import numpy as np
 import pytest
 from ase import Atoms
 from ase.calculators.emt import EMT
+from ase.constraints import FixAtoms
 from crystals import rattled
 from scipy.spatial.transform import Rotation
 
 from twofold.base.errors import ConfigError
 from twofold.crystal.bonds import Frame
 from twofold.crystal.features import NAMES, features
+from twofold.crystal.motion import Motion
 from twofold.crystal.spring import SCALARS, Scalars, SpringSettings, SpringStep, largest
 
 
@@ -70,10 +72,11 @@ def test_no_atom_moves_further_than_the_trust_radius():
 
 def test_fixed_coordinates_do_not_move():
     atoms = rattled("Cu")
-    free = np.ones((4, 3), bool)
-    free[0] = False
-    step = SpringStep(free=free)
-    step.observe(Frame(atoms), atoms.positions, atoms.get_forces(), atoms.get_potential_energy())
+    atoms.set_constraint(FixAtoms([0]))
+    step = SpringStep()
+    step.observe(
+        Frame(atoms), atoms.positions, atoms.get_forces(), atoms.get_potential_energy(), Motion.of(atoms)
+    )
     move = step.propose()
     assert largest(move[:1]) == 0
     assert largest(move[1:]) > 0
