@@ -13,10 +13,21 @@ from scipy.sparse import eye_array
 
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array
+from twofold.crystal.angles import angle_hessian
 from twofold.crystal.bonds import Bonds, Frame, Matrix, find_bonds, length_scale
-from twofold.crystal.curvature import DENSE_LIMIT, EIGEN_LIMIT, Curvature
+from twofold.crystal.curvature import DENSE_LIMIT, EIGEN_LIMIT, Curvature, Pairs
 from twofold.crystal.motion import Motion, everything
-from twofold.crystal.pairs import Evidence, PairBasis, combine, fit, gather, pulls
+from twofold.crystal.pairs import (
+    NONMETALS,
+    Evidence,
+    PairBasis,
+    by_kind,
+    combine,
+    fit,
+    gather,
+    pulls,
+    unexplained,
+)
 
 SCALARS = ("stiffness", "floor", "trust", "length", "history", "doubt")
 
@@ -33,6 +44,20 @@ class SpringSettings:
         "share of the forces that a pair potential is not expected to explain", default=0.1, gt=0
     )
     forget: float = setting("weight of a force call relative to the next one", default=0.5, gt=0, le=1)
+    ionic: float = setting("the same between a metal and a nonmetal", default=5.0, gt=0, unit="eV/Angstrom^2")
+    covalent: float = setting("the same between two nonmetals", default=15.0, gt=0, unit="eV/Angstrom^2")
+    bend: float = setting("stiffness of an angle, as a share of its covalent bonds'", default=0.07, ge=0)
+    rest: float = setting(
+        "stiffness of all else before any step, times the share of forces that bonds do not explain",
+        default=4.0,
+        gt=0,
+        unit="eV/Angstrom^2",
+    )
+    rest_least: float = setting(
+        "bounds of that stiffness once steps measure it", default=0.5, gt=0, unit="eV/Angstrom^2"
+    )
+    rest_most: float = setting("the upper one", default=12.0, gt=0, unit="eV/Angstrom^2")
+    soft: float = setting("`floor` where angles are springs too", default=0.3, gt=0, unit="eV/Angstrom^2")
     floor: float = setting("the softest mode the step believes in", default=1.5, gt=0, unit="eV/Angstrom^2")
     trust: float = setting("how far an atom may move in the first step", default=0.3, gt=0, unit="Angstrom")
     trust_most: float = setting("how far an atom may move in any step", default=0.5, gt=0, unit="Angstrom")
@@ -100,6 +125,10 @@ class Memory:
     best: Point | None = None
     trust: float = 0.0
     scale: float = 0.0
+    stiffness: Array = field(
+        default_factory=lambda: np.zeros(0)
+    )  # [K] of a bond of each kind, before any force
+    directed: bool = False  # bonds have directions or charges: there are nonmetals
     predicted: float = 0.0  # energy drop the model promised
     kept: float = 1.0  # promised drop that came true in the last step
     rejected: int = 0
@@ -130,6 +159,10 @@ class SpringStep:
         forces = motion.allowed(forces.ravel()).reshape(-1, 3)
         if memory.scale == 0:
             memory.scale = length_scale(frame.atoms, settings.scale_least)
+            memory.stiffness = by_kind(
+                frame.atoms.numbers, settings.stiffness, settings.ionic, settings.covalent
+            )
+            memory.directed = bool(np.isin(frame.atoms.numbers, NONMETALS).any())
         bonds = find_bonds(frame, memory.scale, settings.reach)
         slope, bend = self._basis(bonds.distance, bonds.length)
         pull = motion.allowed(pulls(bonds, slope))
@@ -178,7 +211,7 @@ class SpringStep:
         scalars = scalars if memory.calls > 1 else Scalars()
         coefficients = fit(
             memory.evidence,
-            settings.stiffness,
+            memory.stiffness,
             settings.certainty,
             settings.doubt * scalars.doubt,
             settings.forget,
@@ -195,6 +228,8 @@ class SpringStep:
 
     def _curvature(self, base: Point, coefficients: Array, motion: Motion, scalars: Scalars) -> Curvature:
         """The fitted bonds' second derivatives at `base`, corrected by the secant pairs, for what may move."""
+        if self.memory.directed:
+            return self._directed(base, coefficients, motion, scalars)
         bonds, floor = base.bonds, self.settings.floor * scalars.floor
         along = combine(coefficients, bonds, base.bend)
         across = combine(coefficients, bonds, base.slope) / bonds.distance
@@ -211,6 +246,35 @@ class SpringStep:
         ]
         exact = motion.movable(bonds.hessian(along, across, dense), floor)
         return Curvature(exact, safe, pairs, scalars.history, floor)
+
+    def _directed(self, base: Point, coefficients: Array, motion: Motion, scalars: Scalars) -> Curvature:
+        """Bonds without any push-apart, angles, and a stiffness of all else that the steps measure.
+
+        Secant pairs on such a matrix, positive and of full rank, know at once what a pair potential lacks.
+        """
+        settings, bonds, dense = self.settings, base.bonds, base.at.size <= DENSE_LIMIT
+        along = np.maximum(combine(coefficients, bonds, base.bend), 0.0)
+        across = np.maximum(combine(coefficients, bonds, base.slope) / bonds.distance, 0.0)
+        covalent = by_kind(bonds.frame.atoms.numbers, 0.0, 0.0, 1.0)[bonds.kind]
+        angles = angle_hessian(bonds, along * covalent, settings.bend)
+        springs = bonds.hessian(along, across, dense) + (angles.toarray() if dense else angles)
+        floor = settings.soft * scalars.floor
+        inside = motion.movable(springs, floor)
+        pairs = [
+            (motion.allowed(s)[motion.free], motion.allowed(y)[motion.free]) for s, y in self.memory.pairs
+        ]
+        one = np.eye(inside.shape[0]) if dense else eye_array(inside.shape[0], format="csr")
+        whole = inside + self._rest(inside, pairs, coefficients) * one
+        return Curvature(whole, lambda: whole, pairs, scalars.history, floor)
+
+    def _rest(self, springs: Matrix, pairs: Pairs, coefficients: Array) -> float:
+        """The stiffness that the last moves showed beyond the springs'; before any, guessed from the fit."""
+        settings = self.settings
+        if not pairs:
+            found = settings.rest * unexplained(coefficients, self.memory.evidence[-1])
+        else:
+            found = np.median([(s @ y - s @ (springs @ s)) / max(s @ s, 1e-30) for s, y in pairs[-4:]])
+        return float(np.clip(found, settings.rest_least, settings.rest_most))
 
     def _solve(
         self, base: Point, curvature: Curvature, coefficients: Array, motion: Motion, trust: float
