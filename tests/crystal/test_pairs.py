@@ -36,14 +36,14 @@ def test_without_evidence_the_prior_stays():
 
 def test_kinds_of_bonds_are_numbered_like_the_bonds_themselves():
     atoms = Atoms("HOTi", positions=[[0, 0, 0], [1.0, 0, 0], [1.0, 1.9, 0]])
-    values = by_kind(atoms.numbers, 2.0, 5.0, 15.0)
+    values = by_kind(atoms.numbers, 2.0, 15.0)
     bonds = find_bonds(Frame(atoms), 1.0, 3.0)
     found = {
         tuple(sorted(atoms.symbols[[i, j]])): v
         for i, j, v in zip(bonds.i, bonds.j, values[bonds.kind], strict=True)
     }
-    assert found == {("H", "O"): 15.0, ("O", "Ti"): 5.0, ("H", "Ti"): 5.0}
-    assert by_kind(np.array([22, 29]), 2.0, 5.0, 15.0).tolist() == [2.0, 2.0, 2.0]
+    assert found == {("H", "O"): 15.0, ("O", "Ti"): 2.0, ("H", "Ti"): 2.0}
+    assert by_kind(np.array([22, 29]), 2.0, 15.0).tolist() == [2.0, 2.0, 2.0]
 
 
 def test_combine_uses_each_bonds_own_kind():

@@ -18,11 +18,11 @@ from twofold.crystal.bonds import Bonds
 NONMETALS = (1, 2, 5, 6, 7, 8, 9, 10, 14, 15, 16, 17, 18, 32, 33, 34, 35, 36, 51, 52, 53, 54, 85, 86)
 
 
-def by_kind(numbers: Array, metallic: float, ionic: float, covalent: float) -> Array:
-    """A value for every pair of elements [K], in the order of `Bonds.kind`: of two metals, of one, of none."""
+def by_kind(numbers: Array, other: float, covalent: float) -> Array:
+    """A value for every pair of elements [K], in the order of `Bonds.kind`: `covalent` for two nonmetals."""
     nonmetal = np.isin(np.unique(numbers), NONMETALS).astype(int)
     high, low = np.tril_indices(len(nonmetal))
-    values: Array = np.array([metallic, ionic, covalent])[nonmetal[low] + nonmetal[high]]
+    values: Array = np.array([other, other, covalent])[nonmetal[low] + nonmetal[high]]
     return values
 
 

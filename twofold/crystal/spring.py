@@ -44,8 +44,7 @@ class SpringSettings:
         "share of the forces that a pair potential is not expected to explain", default=0.1, gt=0
     )
     forget: float = setting("weight of a force call relative to the next one", default=0.5, gt=0, le=1)
-    ionic: float = setting("the same between a metal and a nonmetal", default=5.0, gt=0, unit="eV/Angstrom^2")
-    covalent: float = setting("the same between two nonmetals", default=15.0, gt=0, unit="eV/Angstrom^2")
+    covalent: float = setting("of one between two nonmetals", default=15.0, gt=0, unit="eV/Angstrom^2")
     bend: float = setting("stiffness of an angle, as a share of its covalent bonds'", default=0.07, ge=0)
     rest: float = setting(
         "stiffness of all else before any step, times the share of forces that bonds do not explain",
@@ -159,9 +158,7 @@ class SpringStep:
         forces = motion.allowed(forces.ravel()).reshape(-1, 3)
         if memory.scale == 0:
             memory.scale = length_scale(frame.atoms, settings.scale_least)
-            memory.stiffness = by_kind(
-                frame.atoms.numbers, settings.stiffness, settings.ionic, settings.covalent
-            )
+            memory.stiffness = by_kind(frame.atoms.numbers, settings.stiffness, settings.covalent)
             memory.directed = bool(np.isin(frame.atoms.numbers, NONMETALS).any())
         bonds = find_bonds(frame, memory.scale, settings.reach)
         slope, bend = self._basis(bonds.distance, bonds.length)
@@ -255,7 +252,7 @@ class SpringStep:
         settings, bonds, dense = self.settings, base.bonds, base.at.size <= DENSE_LIMIT
         along = np.maximum(combine(coefficients, bonds, base.bend), 0.0)
         across = np.maximum(combine(coefficients, bonds, base.slope) / bonds.distance, 0.0)
-        covalent = by_kind(bonds.frame.atoms.numbers, 0.0, 0.0, 1.0)[bonds.kind]
+        covalent = by_kind(bonds.frame.atoms.numbers, 0.0, 1.0)[bonds.kind]
         angles = angle_hessian(bonds, along * covalent, settings.bend)
         springs = bonds.hessian(along, across, dense) + (angles.toarray() if dense else angles)
         floor = settings.soft * scalars.floor
