@@ -163,6 +163,7 @@ PARTS: dict[str, tuple[Callable[[int, int], Iterator[Start]], str]] = {
     "drugs": (crystal_systems.drug_starts, "td3,bfgs15,bfgs,lbfgs,bfgslinesearch,sella"),
     "nonmetals": (crystal_systems.crystal_starts, "td3,bfgs15"),
     "surfaces": (crystal_systems.surface_starts, "td3,prior,bfgs15,bfgs,bfgslinesearch"),
+    "forks": (crystal_systems.fork_starts, "td3,td3 maxstep 0.2,bfgs,bfgs15"),
     "dft": (crystal_systems.dft_starts, "td3,bfgs15,bfgs,bfgslinesearch"),
 }
 

@@ -15,6 +15,8 @@ PARTS = {
     "drugs": "GFN2-xTB, medicines of 19 to 40 atoms, geometries by RDKit's MMFF94, rattled by 0.05 and 0.1 A.",
     "nonmetals": "CHGNet, positions only, rattled by 0.1, then 0.05, then 0.2 A; not every crystal has all three.",
     "surfaces": "EMT: adsorbates on slabs with a fixed layer, vacancies, clusters, rattled by 0.07 A.",
+    "forks": "Al-Fe (EAM) cells that training never saw, each coordinate displaced by up to 0.5 A: how often another, "
+    "higher minimum is found.",
     "dft": "Quantum ESPRESSO through ASE: LDA, norm-conserving, 25 Ry, 2x2x2 shifted mesh, cold smearing 0.01 Ry, "
     "energies to 1e-8 Ry; rattled by 0.1 A. Cells of two to four atoms.",
 }
@@ -39,12 +41,13 @@ def ratio(runs: Runs, other: str) -> str:
 
 
 def energies(runs: Runs, method: str) -> str:
-    """Share of starts that end at most 1 meV/atom above BFGS with alpha 15."""
-    base = {run["start"]: run["energy"] for run in runs if run["method"] == "bfgs15"}
+    """Share of starts that end at most 1 meV/atom above BFGS, or above alpha 15 where that was not run."""
+    against = "bfgs" if any(run["method"] == "bfgs" for run in runs) else "bfgs15"
+    base = {run["start"]: run["energy"] for run in runs if run["method"] == against}
     gaps = [
         (r["energy"] - base[r["start"]]) / r["atoms"]
         for r in runs
-        if r["method"] == method and r["converged"]
+        if r["method"] == method and r["converged"] and r["start"] in base
     ]
     return f"{100 * np.mean([gap <= 1e-3 for gap in gaps]):.0f} %"
 
@@ -67,7 +70,7 @@ def section(name: str, about: str) -> list[str]:
         lines.append(f"| {row} | {len(mine[methods[0]])} | {means} |")
     lines += [
         "",
-        "| method | mean calls | td3 / it | not converged | at most 1 meV/atom above BFGS, alpha 15 |",
+        "| method | mean calls | td3 / it | not converged | at most 1 meV/atom above BFGS |",
     ]
     lines.append("|---|---|---|---|---|")
     for method in methods:

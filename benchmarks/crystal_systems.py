@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from ase import Atoms
 from ase.build import add_adsorbate, bulk, fcc100, fcc111, molecule
 from ase.calculators.calculator import Calculator
@@ -22,10 +23,13 @@ from ase.cluster import Icosahedron, Octahedron
 from ase.collections import g2
 from ase.constraints import FixAtoms
 from ase.io import read
+from ase.optimize import BFGS
 from ase.spacegroup import crystal
 
 from twofold.crystal.calculators import calculator_factory
 from twofold.crystal.compare import METHODS
+from twofold.crystal.relaxer import TD3Relaxer
+from twofold.crystal.structures import Distortion, load
 
 DATA = Path(__file__).parent / "data"
 TUNED = {
@@ -48,6 +52,7 @@ def sella(atoms: Any) -> Any:
 
 
 METHODS["sella"] = sella
+METHODS["td3 maxstep 0.2"] = lambda atoms: TD3Relaxer(atoms, logfile=None, maxstep=0.2)
 
 
 def rattled(atoms: Atoms, by: float, seed: int) -> Atoms:
@@ -166,6 +171,25 @@ def surface_starts(first: int, seeds: int) -> Iterator[Start]:
     for name, atoms in surfaces().items():
         for seed in range(first, first + (seeds or 3)):
             yield name, f"{name} {seed}", rattled(atoms, 0.07, seed), EMT
+
+
+def fork_starts(first: int, seeds: int) -> Iterator[Start]:
+    """Al-Fe cells of Trukhan et al. that training never saw, each coordinate displaced by up to 0.5 A."""
+    folder = Path(os.environ.get("TWOFOLD_DATA", "")) / "alfe"
+    make = calculator_factory(f"eam:{folder / 'AlFe.fs'}")
+    for name, repeats in (("Al-Fe_N=5", 2), ("Al8Fe2", 20), ("Al2Fe18", 20)):
+        if not (folder / f"{name}.csv").exists():
+            print(f"skipped: {name}.csv is not in $TWOFOLD_DATA/alfe", file=sys.stderr)
+            continue
+        for number, atoms in enumerate(load(folder / f"{name}.csv")):
+            rest = Atoms(
+                atoms.numbers, positions=atoms.positions, cell=atoms.cell, pbc=True, calculator=make()
+            )
+            BFGS(rest, logfile=None).run(fmax=0.01, steps=500)
+            rest.calc = None
+            for seed in range(first, first + (seeds or repeats)):
+                rng = np.random.default_rng(1000 * seed + number)
+                yield name, f"{name}#{number} {seed}", Distortion(trans_coef=0.5, r0=1.5)(rest, rng), make
 
 
 # ---- DFT -----------------------------------------------------------------------------------------------------------
