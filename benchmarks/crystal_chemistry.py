@@ -35,6 +35,8 @@ def ratio(runs: Runs, other: str) -> str:
     calls = {(run["start"], run["method"]): run["calls"] for run in runs}
     both = [(n, calls[s, other]) for (s, m), n in calls.items() if m == "td3" and (s, other) in calls]
     logs = np.log([mine / theirs for mine, theirs in both])
+    if len(logs) < 2:
+        return f"{np.exp(logs.mean()):.2f}"
     half = t.ppf(0.975, len(logs) - 1) * logs.std(ddof=1) / np.sqrt(len(logs))
     low, high = np.exp([logs.mean() - half, logs.mean() + half])
     return f"{np.exp(logs.mean()):.2f} [{low:.2f}, {high:.2f}]"
