@@ -15,7 +15,7 @@ class OutOfCalls(Exception):
     """One evaluation more than the limit was asked for."""
 
 
-class CountedCalls(Optimizable):  # type: ignore[misc]  # ASE is not checked
+class CountedCalls(Optimizable):  # ASE is not checked
     """Counts the places at which energy or forces are asked for; asking twice at one place is one call."""
 
     def __init__(self, inner: Optimizable) -> None:
