@@ -14,6 +14,7 @@ tuned on the seeds 0 to 9, so recorded tables begin at --first=100.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -24,6 +25,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import crystal_systems
 import numpy as np
 from ase import Atoms
 from ase.build import bulk
@@ -157,15 +159,24 @@ PARTS: dict[str, tuple[Callable[[int, int], Iterator[Start]], str]] = {
     "size": (size_starts, "td3,prior,bfgs,bfgs15,lbfgs,bfgslinesearch,fire,fire2,preconlbfgs"),
     "alfe": (alfe_starts, ALL),
     "chgnet": (chgnet_starts, "td3,prior,bfgs,bfgs15,bfgslinesearch,fire"),
+    "molecules": (crystal_systems.molecule_starts, "td3,bfgs15,bfgs,lbfgs,bfgslinesearch,sella"),
+    "drugs": (crystal_systems.drug_starts, "td3,bfgs15,bfgs,lbfgs,bfgslinesearch,sella"),
+    "nonmetals": (crystal_systems.crystal_starts, "td3,bfgs15"),
+    "surfaces": (crystal_systems.surface_starts, "td3,prior,bfgs15,bfgs,bfgslinesearch"),
+    "forks": (crystal_systems.fork_starts, "td3,td3 maxstep 0.2,bfgs,bfgs15"),
+    "dft": (crystal_systems.dft_starts, "td3,bfgs15,bfgs,bfgslinesearch"),
 }
 
 
 def versions() -> dict[str, str]:
-    from importlib.metadata import version
+    """Of what a result depends on, as far as it is installed."""
+    from importlib.metadata import PackageNotFoundError, version
 
-    return {"python": platform.python_version()} | {
-        p: version(p) for p in ("ase", "matscipy", "numpy", "scipy", "torch")
-    }
+    found = {"python": platform.python_version()}
+    for package in ("ase", "matscipy", "numpy", "scipy", "torch", "chgnet", "tblite", "sella"):
+        with contextlib.suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
 
 
 def record(part: str, methods: tuple[str, ...], first: int, seeds: int) -> None:

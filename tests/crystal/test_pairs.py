@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
+from ase import Atoms
 from crystals import rattled
 
 from twofold.crystal.bonds import Frame, find_bonds
-from twofold.crystal.pairs import PairBasis, combine, fit, gather, pulls, unexplained
+from twofold.crystal.pairs import PairBasis, by_kind, combine, fit, gather, pulls, unexplained
 
 BASIS = PairBasis(decay=4.0, reach=1.7)
 
@@ -21,7 +22,7 @@ def test_forces_of_a_known_pair_potential_are_fitted_exactly():
     features = pulls(bonds, slope)
     forces = truth.ravel() @ features
     seen = gather(features, forces)
-    found = fit([seen], stiffness=1.0, certainty=1e-9, doubt=0.1, forget=0.5)
+    found = fit([seen], stiffness=np.array([1.0]), certainty=1e-9, doubt=0.1, forget=0.5)
     assert found == pytest.approx(truth, rel=1e-4)
     assert unexplained(found, seen) < 1e-4
 
@@ -30,7 +31,19 @@ def test_without_evidence_the_prior_stays():
     bonds = find_bonds(Frame(rattled("Cu")), 1.0, 1.7)
     slope, _ = BASIS(bonds.distance, bonds.length)
     seen = gather(0 * pulls(bonds, slope), np.zeros(12))
-    assert fit([seen], 2.0, 1.0, 0.1, 0.5) == pytest.approx(np.array([[2.0, -2.0]]))
+    assert fit([seen], np.array([2.0]), 1.0, 0.1, 0.5) == pytest.approx(np.array([[2.0, -2.0]]))
+
+
+def test_kinds_of_bonds_are_numbered_like_the_bonds_themselves():
+    atoms = Atoms("HOTi", positions=[[0, 0, 0], [1.0, 0, 0], [1.0, 1.9, 0]])
+    values = by_kind(atoms.numbers, 2.0, 15.0)
+    bonds = find_bonds(Frame(atoms), 1.0, 3.0)
+    found = {
+        tuple(sorted(atoms.symbols[[i, j]])): v
+        for i, j, v in zip(bonds.i, bonds.j, values[bonds.kind], strict=True)
+    }
+    assert found == {("H", "O"): 15.0, ("O", "Ti"): 2.0, ("H", "Ti"): 2.0}
+    assert by_kind(np.array([22, 29]), 2.0, 15.0).tolist() == [2.0, 2.0, 2.0]
 
 
 def test_combine_uses_each_bonds_own_kind():

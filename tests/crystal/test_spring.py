@@ -1,13 +1,16 @@
 import numpy as np
 import pytest
 from ase import Atoms
+from ase.build import molecule
 from ase.calculators.emt import EMT
+from ase.constraints import FixAtoms
 from crystals import rattled
 from scipy.spatial.transform import Rotation
 
 from twofold.base.errors import ConfigError
 from twofold.crystal.bonds import Frame
 from twofold.crystal.features import NAMES, features
+from twofold.crystal.motion import Motion
 from twofold.crystal.spring import SCALARS, Scalars, SpringSettings, SpringStep, largest
 
 
@@ -70,10 +73,11 @@ def test_no_atom_moves_further_than_the_trust_radius():
 
 def test_fixed_coordinates_do_not_move():
     atoms = rattled("Cu")
-    free = np.ones((4, 3), bool)
-    free[0] = False
-    step = SpringStep(free=free)
-    step.observe(Frame(atoms), atoms.positions, atoms.get_forces(), atoms.get_potential_energy())
+    atoms.set_constraint(FixAtoms([0]))
+    step = SpringStep()
+    step.observe(
+        Frame(atoms), atoms.positions, atoms.get_forces(), atoms.get_potential_energy(), Motion.of(atoms)
+    )
     move = step.propose()
     assert largest(move[:1]) == 0
     assert largest(move[1:]) > 0
@@ -112,3 +116,31 @@ def test_features_are_finite_bounded_and_turn_invariant():
 def test_wrong_settings_are_refused():
     with pytest.raises(ConfigError, match="floor"):
         SpringSettings(floor=0.0)
+
+
+def test_where_bonds_have_directions_the_model_is_positive_and_of_full_rank_from_the_first_call():
+    atoms = molecule("CH3CH2OH")
+    atoms.rattle(0.1, seed=1)
+    atoms.calc = EMT()
+    step = SpringStep()
+    step.observe(Frame(atoms), atoms.positions, atoms.get_forces(), atoms.get_potential_energy())
+    step.propose()
+    base, motion = step.memory.best, step.motion
+    curvature = step._curvature(base, np.ones((6, 2)), motion, Scalars())
+    matrix = np.stack([curvature @ axis for axis in np.eye(27)])
+    assert np.linalg.eigvalsh(matrix).min() >= step.settings.rest_least - 1e-9
+
+
+def test_the_stiffness_of_all_else_is_what_the_last_moves_showed():
+    step = SpringStep()
+    move = np.array([0.1, 0.0, 0.0])
+    pairs = [(move, stiffness * move) for stiffness in (100.0, 4.0, 5.0, 6.0, 7.0)]
+    assert step._rest(np.eye(3), pairs, np.zeros((1, 2))) == pytest.approx(4.5), "the median of the last four"
+    assert step._rest(np.eye(3), pairs[:1], np.zeros((1, 2))) == step.settings.rest_most
+
+
+def test_metals_have_no_angles_and_keep_the_whole_curvature_of_their_bonds():
+    atoms = rattled("Cu", 2)
+    step = SpringStep()
+    step.observe(Frame(atoms), atoms.positions, atoms.get_forces(), atoms.get_potential_energy())
+    assert not step.memory.directed

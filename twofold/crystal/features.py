@@ -31,9 +31,7 @@ def features(step: SpringStep, fmax: float) -> Array:
     point, best, forces = memory.points[-1], memory.best, memory.forces
     assert best is not None
     last = memory.points[-2] if len(memory.points) > 1 else None
-    coefficients = fit(
-        memory.evidence, settings.stiffness, settings.certainty, settings.doubt, settings.forget
-    )
+    coefficients = fit(memory.evidence, memory.stiffness, settings.certainty, settings.doubt, settings.forget)
     along = combine(coefficients, point.bonds, point.bend)
     mean = float(np.sqrt((point.forces**2).sum(axis=1).mean()))
     move = np.zeros_like(point.at) if last is None else point.at - last.at

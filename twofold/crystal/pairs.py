@@ -14,6 +14,17 @@ import numpy as np
 from twofold.core.experience import Array
 from twofold.crystal.bonds import Bonds
 
+# Elements whose bonds have directions (among themselves) or charges (with metals).
+NONMETALS = (1, 2, 5, 6, 7, 8, 9, 10, 14, 15, 16, 17, 18, 32, 33, 34, 35, 36, 51, 52, 53, 54, 85, 86)
+
+
+def by_kind(numbers: Array, other: float, covalent: float) -> Array:
+    """A value for every pair of elements [K], in the order of `Bonds.kind`: `covalent` for two nonmetals."""
+    nonmetal = np.isin(np.unique(numbers), NONMETALS).astype(int)
+    high, low = np.tril_indices(len(nonmetal))
+    values: Array = np.array([other, other, covalent])[nonmetal[low] + nonmetal[high]]
+    return values
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -62,11 +73,10 @@ def gather(features: Array, target: Array) -> Evidence:
     return Evidence(features @ features.T, features @ target, float(target @ target), target.size)
 
 
-def fit(evidence: list[Evidence], stiffness: float, certainty: float, doubt: float, forget: float) -> Array:
-    """Coefficients [K, 2]: a Morse prior of `stiffness` held with `certainty`, against forces doubted by a share."""
-    size = len(evidence[0].answer)
-    prior = np.tile([stiffness, -stiffness], size // 2)
-    gram = np.eye(size) * certainty / stiffness**2
+def fit(evidence: list[Evidence], stiffness: Array, certainty: float, doubt: float, forget: float) -> Array:
+    """Coefficients [K, 2]: a Morse prior of `stiffness` [K] held with `certainty`, against doubted forces."""
+    prior = np.stack([stiffness, -stiffness], axis=1).ravel()
+    gram = np.diag(certainty / np.repeat(stiffness, 2) ** 2)
     answer = gram @ prior
     weight = 1.0
     for seen in reversed(evidence):

@@ -17,8 +17,6 @@ from twofold.store.policy_file import unseal
 
 WEIGHTS = Path(__file__).parent / "weights"
 DEFAULT = WEIGHTS / "td3_crystal.safetensors"
-# Trained on metals only; on oxides it lost to the prior (it gives up the secant history that they need).
-NONMETALS = (1, 2, 5, 6, 7, 8, 9, 10, 14, 15, 16, 17, 18, 32, 33, 34, 35, 36, 51, 52, 53, 54, 85, 86)
 
 
 class SpringPolicy:
@@ -39,7 +37,7 @@ class SpringPolicy:
 
     def scalars(self, step: SpringStep, fmax: float) -> Scalars:
         """What to set for the next proposal; crystals with nonmetals are outside the training and get the prior."""
-        if np.isin(step.memory.points[-1].bonds.frame.atoms.numbers, NONMETALS).any():
+        if step.memory.directed:
             return Scalars()
         return Scalars.of(self.act(features(step, fmax)))
 

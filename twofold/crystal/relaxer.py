@@ -11,22 +11,23 @@ from typing import IO, Any
 
 import numpy as np
 from ase import Atoms
-from ase.constraints import FixAtoms
-from ase.filters import FrechetCellFilter, UnitCellFilter
-from ase.optimize import FIRE, BFGSLineSearch
-from ase.optimize.optimize import DEFAULT_MAX_STEPS, Optimizer
+from ase.filters import Filter, FrechetCellFilter, OptimizableFilter, UnitCellFilter
+from ase.optimize import BFGS, FIRE, BFGSLineSearch
+from ase.optimize.optimize import DEFAULT_MAX_STEPS, OptimizableAtoms, Optimizer, RestartError
 
+from twofold.base.errors import UserError
 from twofold.core.experience import Array
 from twofold.crystal.bonds import Frame
+from twofold.crystal.calls import CountedCalls, OutOfCalls
+from twofold.crystal.motion import Motion
 from twofold.crystal.policy import SpringPolicy, default_policy, load_weights
 from twofold.crystal.spring import Scalars, SpringSettings, SpringStep
+from twofold.crystal.structures import checked
 
 log = logging.getLogger(__name__)
-ENGINES = ("spring", "BFGSLineSearch", "FIRE")  # each is the next one's fallback
-PATIENCE = {
-    "spring": 25,
-    "BFGSLineSearch": 60,
-}  # steps without 10 % less force before the next engine takes over
+ENGINES: dict[str, type[Optimizer]] = {"BFGSLineSearch": BFGSLineSearch, "BFGS": BFGS, "FIRE": FIRE}
+PATIENCE = {"spring": 25, "BFGSLineSearch": 60, "BFGS": 60}  # steps without 10 % less force before a switch
+COINCIDENT = 1e-4  # A, atoms nearer than this have no direction to be pushed apart in
 
 
 class NotConverged(UserWarning):
@@ -40,7 +41,8 @@ class Report:
     converged: bool
     engine: str  # that made the last step
     steps: int
-    energy: float  # eV
+    calls: int  # evaluations of energy and forces, of all engines
+    energy: float  # eV; under a pressure the enthalpy
     fmax: float  # eV/A, the largest force
     switches: tuple[str, ...] = ()  # why engines were changed
 
@@ -57,16 +59,17 @@ class Seen:
 class TD3Relaxer(Optimizer):  # ASE is not checked
     """Relax atoms (or a cell filter around them) in few force calls.
 
-    `policy` is "td3" (the trained one inside the package), "prior" (the untrained step), a weights file, or a
+    `policy` is "td3" (the trained one inside the package), "prior" (the untrained step), a policy file, or a
     SpringPolicy. `guard` keeps the best point and hands over to BFGSLineSearch, then FIRE, when forces stop falling
-    or the energy ends above where it began. After `run`, `report` tells how it went.
+    or the energy ends above where it began. What has no bonds to look at (a band of images, a subset) is relaxed by
+    ASE's optimisers alone. After `run`, `report` says how it went.
 
         TD3Relaxer(atoms, trajectory="relax.traj").run(fmax=0.01)
     """
 
     def __init__(
         self,
-        atoms: Any,  # Atoms, or a filter around them
+        atoms: Any,  # Atoms, a filter around them, or anything that ASE can optimise: ASE has no type for it
         restart: str | Path | None = None,
         logfile: IO[str] | str | Path | None = "-",
         trajectory: str | Path | None = None,
@@ -76,7 +79,7 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
         policy: str | Path | SpringPolicy = "td3",
         settings: SpringSettings | None = None,
         guard: bool = True,
-        **kwargs: Any,
+        **kwargs: Any,  # what ASE's Optimizer takes besides
     ) -> None:
         settings = settings or SpringSettings()
         if maxstep is not None:
@@ -84,7 +87,10 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
         self.maxstep = settings.trust_most
         self.settings, self.guard = settings, guard
         self.policy = _policy(policy)
-        self.engine = ENGINES[0]
+        atoms = _unwrapped(atoms)
+        # A line search needs an energy that belongs to the forces, which a band of images does not have.
+        self._engines = ("spring", "BFGSLineSearch" if isinstance(atoms, (Atoms, Filter)) else "BFGS", "FIRE")
+        self.engine = "spring"
         self.switches: tuple[str, ...] = ()
         self.report: Report | None = None
         self._record: list[dict[str, Any]] = []  # every observation and action: all that a restart needs
@@ -93,7 +99,8 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
         self._patience = 0
         self._inner: Optimizer | None = None
         super().__init__(atoms, restart, logfile, trajectory, append_trajectory, **kwargs)
-        self._spring = SpringStep(settings, _free(atoms))
+        self.optimizable: CountedCalls = CountedCalls(atoms.__ase_optimizable__())
+        self._spring = SpringStep(settings)
         if not isinstance(atoms, (Atoms, UnitCellFilter)):
             self._switch(f"{type(atoms).__name__} has no bonds to look at")
         self._replay()
@@ -101,20 +108,29 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
     # ---- ASE's interface ----
 
     def irun(self, fmax: float = 0.05, steps: int = DEFAULT_MAX_STEPS) -> Iterator[bool]:
-        """Run as a generator; yields whether it has converged."""
+        """Run as a generator; yields whether it has converged. `steps` limits the force calls after the first."""
+        if isinstance(self.atoms, (Atoms, Filter)):
+            checked(_atoms(self.atoms), "cannot relax this structure", COINCIDENT)
         self.fmax, converged = fmax, False
-        for converged in super().irun(fmax, steps):
-            yield converged
+        self.optimizable.allow(steps)
+        try:
+            for converged in super().irun(fmax, steps):
+                yield converged
+        except OutOfCalls:
+            self.optimizable.back()
         self._finish(bool(converged))
 
     def run(self, fmax: float = 0.05, steps: int = DEFAULT_MAX_STEPS) -> bool:
-        """Run to the force limit or for so many steps; True if converged."""
+        """Run to the force limit or for this many force calls after the first; True if converged."""
         return bool([False, *self.irun(fmax, steps)][-1])
 
     def step(self) -> None:
         """One step of the engine in charge, after the guard's look at where we are."""
-        gradient, energy = self.optimizable.get_gradient(), float(self.optimizable.get_value())
-        self._watch(Seen(self.optimizable.get_x(), energy, float(self.optimizable.gradient_norm(gradient))))
+        gradient, energy = self.optimizable.get_gradient(), self.optimizable.get_value()
+        if np.isfinite(gradient).all() and np.isfinite(energy):
+            self._watch(Seen(self.optimizable.get_x(), energy, self.optimizable.gradient_norm(gradient)))
+        else:
+            self._not_finite()
         if self.engine == "spring":
             self._spring_step()
         else:
@@ -122,12 +138,15 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
         self._save()
 
     def gradient_converged(self, gradient: Array) -> bool:
-        """Small forces, and (guarded) not at a higher energy than the start."""
-        if not super().gradient_converged(gradient):
+        """Small forces at a place that is one, and (guarded) not at a higher energy than the start."""
+        energy = self.optimizable.get_value()
+        if not super().gradient_converged(gradient) or not np.isfinite(energy):
+            return False
+        if not np.isfinite(self.optimizable.get_x()).all():
             return False
         if not self.guard or self._began is None or self.engine != "spring":
             return True
-        if float(self.optimizable.get_value()) <= self._began.energy + 1e-4 * self.optimizable.ndofs() / 3:
+        if energy <= self._began.energy + 1e-4 * self.optimizable.ndofs() / 3:
             return True
         self._switch("the forces vanished at a higher energy than the start's")
         return False
@@ -135,13 +154,10 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
     # ---- the spring engine ----
 
     def _spring_step(self) -> None:
-        coordinates = self.atoms.get_positions()
+        coordinates, motion = self.atoms.get_positions(), Motion.of(self.atoms)
         forces = -self.optimizable.get_gradient().reshape(-1, 3)
-        energy = float(self.optimizable.get_value())
-        if not (np.isfinite(forces).all() and np.isfinite(energy)):
-            self._switch("the calculator gave a force or energy that is not finite")
-            return self._inner_step()
-        self._spring.observe(_frame(self.atoms), coordinates, forces, energy)
+        energy = self.optimizable.get_value()
+        self._spring.observe(_frame(self.atoms), coordinates, forces, energy, motion)
         scalars = self.policy.scalars(self._spring, self.fmax or 0.05) if self.policy else Scalars()
         self._remember(coordinates, forces, energy, scalars)
         move = _allowed(self.atoms, self._spring.propose(scalars))
@@ -167,15 +183,27 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
         if self.guard and self._patience > PATIENCE.get(self.engine, DEFAULT_MAX_STEPS):
             self._switch(f"no progress in {self._patience} steps")
 
+    def _not_finite(self) -> None:
+        """Go back to the best point and on with another engine, where there are both."""
+        what = "the calculator gave a force or energy that is not finite"
+        if self._best is None:
+            raise UserError(
+                f"{what} at the start: are atoms too close, or is the calculator not made for them?"
+            )
+        last = self.engine == self._engines[-1]
+        self._switch(what)
+        if last:
+            raise UserError(f"{what}, with every engine; the atoms are at the best point (see .switches)")
+
     def _switch(self, why: str) -> None:
         """Hand over to the next engine, at the best point."""
         self.switches = (*self.switches, f"{self.engine}: {why}")
-        log.info("%s; going on with another engine", self.switches[-1])
-        self.engine, self._patience = ENGINES[min(ENGINES.index(self.engine) + 1, len(ENGINES) - 1)], 0
+        log.info("%s; another engine takes over", self.switches[-1])
+        after = min(self._engines.index(self.engine) + 1, len(self._engines) - 1)
+        self.engine, self._patience = self._engines[after], 0
         if self._best is not None:
             self.optimizable.set_x(self._best.x)
-        make = {"BFGSLineSearch": BFGSLineSearch, "FIRE": FIRE}[self.engine]
-        self._inner = make(self.atoms, logfile=None)
+        self._inner = ENGINES[self.engine](self.optimizable, logfile=None)
         self._inner.fmax = self.fmax
 
     def _inner_step(self) -> None:
@@ -183,21 +211,24 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
         try:
             self._inner.step()
         except (RuntimeError, ValueError, ArithmeticError) as error:  # a line search that cannot go downhill
-            if self.engine == ENGINES[-1]:
+            if self.engine == self._engines[-1]:
                 raise
             self._switch(f"failed ({error})")
             self._inner.step()
+        if not np.isfinite(self.optimizable.get_x()).all():
+            self._not_finite()
 
     def _finish(self, converged: bool) -> None:
         """Never end worse than the best point; say loudly when that is not good enough."""
-        fmax = float(self.optimizable.gradient_norm(self.optimizable.get_gradient()))
-        energy = float(self.optimizable.get_value())
+        fmax = self.optimizable.gradient_norm(self.optimizable.get_gradient())
+        energy = self.optimizable.get_value()
         if not converged and self.guard and self._best is not None and not self._better(energy, fmax):
             self.optimizable.set_x(self._best.x)
             energy, fmax = self._best.energy, self._best.fmax
-        self.report = Report(converged, self.engine, self.nsteps, energy, fmax, self.switches)
+        calls = self.optimizable.calls
+        self.report = Report(converged, self.engine, self.nsteps, calls, energy, fmax, self.switches)
         if not converged:
-            message = f"not converged after {self.nsteps} steps: largest force {fmax:.4f} > {self.fmax} eV/A"
+            message = f"not converged after {calls} force calls: largest force {fmax:.4f} > {self.fmax} eV/A"
             warnings.warn(message, NotConverged, stacklevel=3)
 
     def _better(self, energy: float, fmax: float) -> bool:
@@ -208,7 +239,7 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
 
     def _remember(self, coordinates: Array, forces: Array, energy: float, scalars: Scalars) -> None:
         if self.restart is not None:
-            atoms = self.atoms if isinstance(self.atoms, Atoms) else self.atoms.atoms
+            atoms = _atoms(self.atoms)
             entry = {"at": coordinates, "forces": forces, "energy": energy, "scalars": asdict(scalars)}
             self._record.append(
                 entry | {"positions": atoms.positions.copy(), "cell": atoms.cell.array.copy()}
@@ -217,41 +248,75 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
     def _save(self) -> None:
         if self.restart is None:
             return
-        seen = {name: None if point is None else asdict(point) for name, point in self._points().items()}
-        state = {"record": self._record, "engine": self.engine, "switches": list(self.switches), **seen}
-        self.dump(state | {"patience": self._patience, "nsteps": self.nsteps + 1})
-
-    def _points(self) -> dict[str, Seen | None]:
-        return {"began": self._began, "best": self._best}
+        state: dict[str, Any] = {
+            "structure": _identity(self.atoms),
+            "record": self._record,
+            "engine": self.engine,
+        }
+        for name, point in (("began", self._began), ("best", self._best)):
+            state[name] = None if point is None else asdict(point)
+        state |= {"switches": list(self.switches), "patience": self._patience, "nsteps": self.nsteps + 1}
+        self.dump(state)
 
     def read(self) -> None:
         """ASE calls this when the restart file exists."""
         state = self.load()
+        wanted = {"structure", "record", "engine", "began", "best", "switches", "patience", "nsteps"}
+        if not isinstance(state, dict) or not wanted <= state.keys():
+            raise RestartError(f"{self.restart} is not a restart file of TD3Relaxer: name another one")
+        if state["structure"] != _identity(self.atoms):
+            raise RestartError(
+                f"{self.restart} belongs to {state['structure']}, not to {_identity(self.atoms)}: "
+                "remove it, or name another one"
+            )
         self._record, self._patience = state["record"], int(state["patience"])
         self.switches, self.nsteps = tuple(state["switches"]), int(state["nsteps"])
-        began, best = (
+        self._began, self._best = (
             None if state[k] is None else Seen(**(state[k] | {"x": np.array(state[k]["x"])}))
             for k in ("began", "best")
         )
-        self._began, self._best = began, best
-        if state["engine"] != "spring":
-            self._resume_engine = state["engine"]
+        self.engine = state["engine"]
 
     def _replay(self) -> None:
-        """Bring the spring step back to where the restart file left it, by showing it the same calls again."""
-        atoms = self.atoms if isinstance(self.atoms, Atoms) else self.atoms.atoms
+        """Bring the engine back to where the restart file left it; the springs by seeing the same calls again."""
+        if self.engine != "spring" and self._inner is None:
+            self._inner = ENGINES[self.engine](self.optimizable, logfile=None)
+        if not self._record:
+            return
+        atoms = _atoms(self.atoms)
         now = atoms.positions.copy(), atoms.cell.array.copy()
         for entry in self._record:
             entry |= {key: np.array(entry[key]) for key in ("at", "forces", "positions", "cell")}
             atoms.set_cell(entry["cell"])
             atoms.positions = entry["positions"]
-            self._spring.observe(_frame(self.atoms), entry["at"], entry["forces"], entry["energy"])
+            motion = Motion.of(self.atoms)
+            self._spring.observe(_frame(self.atoms), entry["at"], entry["forces"], entry["energy"], motion)
             self._spring.propose(Scalars(**entry["scalars"]))
         atoms.set_cell(now[1])
         atoms.positions = now[0]
-        if engine := getattr(self, "_resume_engine", None):
-            self.engine = engine
-            self._inner = {"BFGSLineSearch": BFGSLineSearch, "FIRE": FIRE}[engine](self.atoms, logfile=None)
+
+
+def _unwrapped(atoms: Any) -> Any:
+    """What an optimizable is made of: BasinHopping hands its optimiser one in place of atoms."""
+    if isinstance(atoms, OptimizableAtoms):
+        return atoms.atoms
+    return atoms.filterobj if isinstance(atoms, OptimizableFilter) else atoms
+
+
+def _atoms(atoms: Any) -> Atoms:
+    """The atoms inside of what is optimised."""
+    while not isinstance(atoms, Atoms):
+        atoms = atoms.atoms
+    return atoms
+
+
+def _identity(atoms: Any) -> str:
+    """What a restart file must agree with: the kind of thing, its atoms in their order, the boundary conditions."""
+    if not isinstance(atoms, (Atoms, Filter)):
+        return f"{type(atoms).__name__} of {len(atoms)} rows"
+    inner = _atoms(atoms)
+    kind = "" if isinstance(atoms, Atoms) else f"{type(atoms).__name__} of "
+    return f"{kind}{inner.get_chemical_formula('reduce')}, pbc {inner.pbc.astype(int).tolist()}"
 
 
 def _policy(choice: str | Path | SpringPolicy) -> SpringPolicy | None:
@@ -267,18 +332,6 @@ def _frame(atoms: Atoms | UnitCellFilter) -> Frame:
         return Frame(atoms)
     factor = atoms.exp_cell_factor if isinstance(atoms, FrechetCellFilter) else atoms.cell_factor
     return Frame(atoms.atoms, np.asarray(atoms.deform_grad()), float(factor))
-
-
-def _free(atoms: Any) -> Array | None:
-    """Which coordinates may move [rows, 3]; None if all may."""
-    inner = atoms if isinstance(atoms, Atoms) else getattr(atoms, "atoms", None)
-    free = np.ones((len(atoms), 3), bool)
-    for constraint in getattr(inner, "constraints", ()):
-        if isinstance(constraint, FixAtoms):
-            free[constraint.index] = False
-    if isinstance(atoms, UnitCellFilter):
-        free[-3:] = np.asarray(atoms.mask) != 0
-    return None if free.all() else free
 
 
 def _allowed(atoms: Any, move: Array) -> Array:

@@ -13,9 +13,21 @@ from scipy.sparse import eye_array
 
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array
-from twofold.crystal.bonds import Bonds, Frame, find_bonds, length_scale
-from twofold.crystal.curvature import DENSE_LIMIT, EIGEN_LIMIT, Curvature
-from twofold.crystal.pairs import Evidence, PairBasis, combine, fit, gather, pulls
+from twofold.crystal.angles import angle_hessian
+from twofold.crystal.bonds import Bonds, Frame, Matrix, find_bonds, length_scale
+from twofold.crystal.curvature import DENSE_LIMIT, EIGEN_LIMIT, Curvature, Pairs
+from twofold.crystal.motion import Motion, everything
+from twofold.crystal.pairs import (
+    NONMETALS,
+    Evidence,
+    PairBasis,
+    by_kind,
+    combine,
+    fit,
+    gather,
+    pulls,
+    unexplained,
+)
 
 SCALARS = ("stiffness", "floor", "trust", "length", "history", "doubt")
 
@@ -32,6 +44,19 @@ class SpringSettings:
         "share of the forces that a pair potential is not expected to explain", default=0.1, gt=0
     )
     forget: float = setting("weight of a force call relative to the next one", default=0.5, gt=0, le=1)
+    covalent: float = setting("of one between two nonmetals", default=15.0, gt=0, unit="eV/Angstrom^2")
+    bend: float = setting("stiffness of an angle, as a share of its covalent bonds'", default=0.07, ge=0)
+    rest: float = setting(
+        "stiffness of all else before any step, times the share of forces that bonds do not explain",
+        default=4.0,
+        gt=0,
+        unit="eV/Angstrom^2",
+    )
+    rest_least: float = setting(
+        "bounds of that stiffness once steps measure it", default=0.5, gt=0, unit="eV/Angstrom^2"
+    )
+    rest_most: float = setting("the upper one", default=12.0, gt=0, unit="eV/Angstrom^2")
+    soft: float = setting("`floor` where angles are springs too", default=0.3, gt=0, unit="eV/Angstrom^2")
     floor: float = setting("the softest mode the step believes in", default=1.5, gt=0, unit="eV/Angstrom^2")
     trust: float = setting("how far an atom may move in the first step", default=0.3, gt=0, unit="Angstrom")
     trust_most: float = setting("how far an atom may move in any step", default=0.5, gt=0, unit="Angstrom")
@@ -99,6 +124,10 @@ class Memory:
     best: Point | None = None
     trust: float = 0.0
     scale: float = 0.0
+    stiffness: Array = field(
+        default_factory=lambda: np.zeros(0)
+    )  # [K] of a bond of each kind, before any force
+    directed: bool = False  # bonds have directions or charges: there are nonmetals
     predicted: float = 0.0  # energy drop the model promised
     kept: float = 1.0  # promised drop that came true in the last step
     rejected: int = 0
@@ -114,20 +143,27 @@ def largest(rows: Array) -> float:
 class SpringStep:
     """`observe` a force call, then `propose` where to go: alternate the two."""
 
-    def __init__(self, settings: SpringSettings | None = None, free: Array | None = None) -> None:
+    def __init__(self, settings: SpringSettings | None = None) -> None:
         self.settings = settings or SpringSettings()
-        self.free = free  # [rows, 3] bool of the coordinates that may move; None: all
+        self.motion: Motion | None = None  # of the last call
         self.memory = Memory(trust=self.settings.trust)
         self._basis = PairBasis(self.settings.decay, self.settings.reach)
 
-    def observe(self, frame: Frame, at: Array, forces: Array, energy: float) -> None:
-        """Take in one force call at coordinates `at` [rows, 3]."""
+    def observe(
+        self, frame: Frame, at: Array, forces: Array, energy: float, motion: Motion | None = None
+    ) -> None:
+        """Take in one force call at coordinates `at` [rows, 3]; without `motion` everything may move."""
         memory, settings = self.memory, self.settings
+        self.motion = motion = motion or everything(len(at))
+        forces = motion.allowed(forces.ravel()).reshape(-1, 3)
         if memory.scale == 0:
             memory.scale = length_scale(frame.atoms, settings.scale_least)
+            memory.stiffness = by_kind(frame.atoms.numbers, settings.stiffness, settings.covalent)
+            memory.directed = bool(np.isin(frame.atoms.numbers, NONMETALS).any())
         bonds = find_bonds(frame, memory.scale, settings.reach)
         slope, bend = self._basis(bonds.distance, bonds.length)
-        point = Point(at.copy(), forces.copy(), energy, bonds, slope, bend, pulls(bonds, slope))
+        pull = motion.allowed(pulls(bonds, slope))
+        point = Point(at.copy(), forces.copy(), energy, bonds, slope, bend, pull)
         if memory.points:
             last = memory.points[-1]
             memory.pairs.append(((at - last.at).ravel(), (last.forces - forces).ravel()))
@@ -166,60 +202,91 @@ class SpringStep:
 
         The first step is always the prior's: one force call cannot tell crystals apart, and it is often enough.
         """
-        base, memory, settings = self.memory.best, self.memory, self.settings
-        if base is None:
+        base, memory, settings, motion = self.memory.best, self.memory, self.settings, self.motion
+        if base is None or motion is None:
             raise RuntimeError("propose() needs an observe() first")
         scalars = scalars if memory.calls > 1 else Scalars()
         coefficients = fit(
             memory.evidence,
-            settings.stiffness,
+            memory.stiffness,
             settings.certainty,
             settings.doubt * scalars.doubt,
             settings.forget,
         )
         coefficients = coefficients * scalars.stiffness
-        free = np.ones(base.at.size, bool) if self.free is None else self.free.ravel()
-        curvature = self._curvature(base, coefficients, free, scalars)
+        curvature = self._curvature(base, coefficients, motion, scalars)
         trust = min(memory.trust * scalars.trust, settings.trust_most)
-        step = self._solve(base, curvature, coefficients, free, trust) * scalars.length
+        step = self._solve(base, curvature, coefficients, motion, trust) * scalars.length
         step *= min(1.0, trust / max(largest(step), 1e-30))
         step = self._spaced(base.bonds, step)
-        moved = step.ravel()[free]
-        memory.predicted = float(moved @ base.forces.ravel()[free] - 0.5 * moved @ (curvature @ moved))
+        moved = step.ravel()[motion.free]
+        memory.predicted = float(moved @ base.forces.ravel()[motion.free] - 0.5 * moved @ (curvature @ moved))
         return base.at - memory.points[-1].at + step
 
-    def _curvature(self, base: Point, coefficients: Array, free: Array, scalars: Scalars) -> Curvature:
+    def _curvature(self, base: Point, coefficients: Array, motion: Motion, scalars: Scalars) -> Curvature:
         """The fitted bonds' second derivatives at `base`, corrected by the secant pairs, for what may move."""
+        if self.memory.directed:
+            return self._directed(base, coefficients, motion, scalars)
         bonds, floor = base.bonds, self.settings.floor * scalars.floor
         along = combine(coefficients, bonds, base.bend)
         across = combine(coefficients, bonds, base.slope) / bonds.distance
         dense = base.at.size <= DENSE_LIMIT
 
-        def movable(matrix: Array) -> Array:
-            return matrix if free.all() else matrix[free][:, free]
-
-        def safe() -> Array:
+        def safe() -> Matrix:
             springs = bonds.hessian(np.maximum(along, 0.0), np.maximum(across, 0.0), dense)
             size = base.at.size
-            return movable(springs + floor * (np.eye(size) if dense else eye_array(size, format="csr")))
+            lifted = springs + floor * (np.eye(size) if dense else eye_array(size, format="csr"))
+            return motion.movable(lifted, floor)
 
-        pairs = [(move[free], drop[free]) for move, drop in self.memory.pairs]
-        return Curvature(movable(bonds.hessian(along, across, dense)), safe, pairs, scalars.history, floor)
+        pairs = [
+            (motion.allowed(s)[motion.free], motion.allowed(y)[motion.free]) for s, y in self.memory.pairs
+        ]
+        exact = motion.movable(bonds.hessian(along, across, dense), floor)
+        return Curvature(exact, safe, pairs, scalars.history, floor)
+
+    def _directed(self, base: Point, coefficients: Array, motion: Motion, scalars: Scalars) -> Curvature:
+        """Bonds without any push-apart, angles, and a stiffness of all else that the steps measure.
+
+        Secant pairs on such a matrix, positive and of full rank, know at once what a pair potential lacks.
+        """
+        settings, bonds, dense = self.settings, base.bonds, base.at.size <= DENSE_LIMIT
+        along = np.maximum(combine(coefficients, bonds, base.bend), 0.0)
+        across = np.maximum(combine(coefficients, bonds, base.slope) / bonds.distance, 0.0)
+        covalent = by_kind(bonds.frame.atoms.numbers, 0.0, 1.0)[bonds.kind]
+        angles = angle_hessian(bonds, along * covalent, settings.bend)
+        springs = bonds.hessian(along, across, dense) + (angles.toarray() if dense else angles)
+        floor = settings.soft * scalars.floor
+        inside = motion.movable(springs, floor)
+        pairs = [
+            (motion.allowed(s)[motion.free], motion.allowed(y)[motion.free]) for s, y in self.memory.pairs
+        ]
+        one = np.eye(inside.shape[0]) if dense else eye_array(inside.shape[0], format="csr")
+        whole = inside + self._rest(inside, pairs, coefficients) * one
+        return Curvature(whole, lambda: whole, pairs, scalars.history, floor)
+
+    def _rest(self, springs: Matrix, pairs: Pairs, coefficients: Array) -> float:
+        """The stiffness that the last moves showed beyond the springs'; before any, guessed from the fit."""
+        settings = self.settings
+        if not pairs:
+            found = settings.rest * unexplained(coefficients, self.memory.evidence[-1])
+        else:
+            found = np.median([(s @ y - s @ (springs @ s)) / max(s @ s, 1e-30) for s, y in pairs[-4:]])
+        return float(np.clip(found, settings.rest_least, settings.rest_most))
 
     def _solve(
-        self, base: Point, curvature: Curvature, coefficients: Array, free: Array, trust: float
+        self, base: Point, curvature: Curvature, coefficients: Array, motion: Motion, trust: float
     ) -> Array:
         """Where the model's force vanishes, if that is within `trust`; else the best shifted Newton step."""
-        solve, left = curvature.solver(), base.forces.ravel()[free]
+        solve, left = curvature.solver(), base.forces.ravel()[motion.free]
         step, smallest = np.zeros_like(base.at), np.inf
         for _ in range(self.settings.inner):
-            move = self._centred(solve(left), free, base)
+            move = self._centred(solve(left), motion, base)
             if largest(move) > self.settings.stride * trust:
-                move = self._limited(base, curvature, left, free, self.settings.stride * trust)
+                move = self._limited(base, curvature, left, motion, self.settings.stride * trust)
             trial = step + move
             if largest(trial) > trust:
                 return trial * (trust / largest(trial))
-            rest = self._force_after(base, curvature, coefficients, trial, free)
+            rest = self._force_after(base, curvature, coefficients, trial, motion)
             size = float(np.linalg.norm(rest))
             if size > smallest:
                 break
@@ -229,7 +296,7 @@ class SpringStep:
         return step
 
     def _force_after(
-        self, base: Point, curvature: Curvature, coefficients: Array, step: Array, free: Array
+        self, base: Point, curvature: Curvature, coefficients: Array, step: Array, motion: Motion
     ) -> Array:
         """The model's force after `step`: quadratic, plus what the bonds' anharmonicity adds."""
         bonds = base.bonds
@@ -243,30 +310,35 @@ class SpringStep:
         ] * unit
         linear = before[:, None] * unit + along + across[:, None] * change
         beyond = bonds.pull((after / distance)[:, None] * vector - linear)
-        return (base.forces + beyond).ravel()[free] - curvature @ step.ravel()[free]
+        return (
+            motion.allowed((base.forces + beyond).ravel())[motion.free]
+            - curvature @ step.ravel()[motion.free]
+        )
 
-    def _limited(self, base: Point, curvature: Curvature, force: Array, free: Array, trust: float) -> Array:
+    def _limited(
+        self, base: Point, curvature: Curvature, force: Array, motion: Motion, trust: float
+    ) -> Array:
         """The step with every mode stiffened by the smallest shift that keeps it within `trust`."""
         if not curvature.dense:
-            step = self._centred(curvature.solver()(force), free, base)
+            step = self._centred(curvature.solver()(force), motion, base)
             return step * (trust / largest(step))
-        low, high = 1e-3 * self.settings.floor, 2 * largest(self._centred(force, free, base)) / trust
-        step = self._centred(curvature.solver(high)(force), free, base)
+        low, high = 1e-3 * self.settings.floor, 2 * largest(self._centred(force, motion, base)) / trust
+        step = self._centred(curvature.solver(high)(force), motion, base)
         for _ in range(12 if force.size <= EIGEN_LIMIT else 6):
             shift = np.sqrt(low * high)
-            trial = self._centred(curvature.solver(shift)(force), free, base)
+            trial = self._centred(curvature.solver(shift)(force), motion, base)
             if largest(trial) > trust:
                 low = shift
             else:
                 high, step = shift, trial
         return step
 
-    def _centred(self, step: Array, free: Array, base: Point) -> Array:
+    def _centred(self, step: Array, motion: Motion, base: Point) -> Array:
         """As rows of 3, without net translation when nothing is held in place."""
         flat = np.zeros(base.at.size)
-        flat[free] = step
-        full = flat.reshape(-1, 3)
-        if free.all():
+        flat[motion.free] = step
+        full = motion.allowed(flat).reshape(-1, 3)
+        if motion.everything:
             atoms = len(base.bonds.frame.atoms)
             full[:atoms] -= full[:atoms].mean(axis=0)
         return full

@@ -68,16 +68,24 @@ def _from_csv(path: Path) -> list[Atoms]:
     return found
 
 
-def checked(atoms: Atoms, where: str) -> Atoms:
-    """The structure, or an error that says what is wrong with it."""
+class BadStructure(UserError, ValueError):
+    """Atoms that no force can be computed for."""
+
+
+def checked(atoms: Atoms, where: str, closest: float = 0.3) -> Atoms:
+    """The structure, or an error that says what is wrong with it; no two atoms may be nearer than `closest` (A)."""
     if len(atoms) == 0:
-        raise UserError(f"{where}: holds no atoms")
+        raise BadStructure(f"{where}: holds no atoms")
     if not np.isfinite(atoms.positions).all() or not np.isfinite(atoms.cell.array).all():
-        raise UserError(f"{where}: a position or the cell is not finite")
+        raise BadStructure(f"{where}: a position or the cell is not finite")
+    if (atoms.pbc & ~atoms.cell.array.any(axis=1)).any():
+        raise BadStructure(
+            f"{where}: periodic along an axis whose cell vector is zero: set a cell, or pbc=False"
+        )
     if atoms.pbc.any() and atoms.cell.rank == 3 and atoms.cell.volume < 1e-6:
-        raise UserError(f"{where}: periodic, but its cell has no volume")
-    if (short := nearest_pair(atoms)) < 0.3:
-        raise UserError(f"{where}: two atoms overlap ({short:.2f} A apart)")
+        raise BadStructure(f"{where}: periodic, but its cell has no volume")
+    if (short := nearest_pair(atoms)) < closest:
+        raise BadStructure(f"{where}: two atoms overlap ({short:.2g} A apart): move one of them")
     return atoms
 
 
