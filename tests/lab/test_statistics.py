@@ -39,8 +39,18 @@ def test_bootstrap_intervals_agree_with_rliable_within_the_noise_of_resampling(c
     x, y = by_world(case["x"]), by_world(case["y"])
     found = s.bootstrap(s.iqm, x)
     assert (found.low, found.high) == pytest.approx(case["iqm_interval"], abs=0.03)
-    found = s.improvement_interval(x, y)
-    assert (found.low, found.high) == pytest.approx(case["improvement_interval"], abs=0.04)
+    if case["improvement"] < 1:
+        found = s.improvement_interval(x, y)
+        assert (found.low, found.high) == pytest.approx(case["improvement_interval"], abs=0.04)
+
+
+def test_a_clean_sweep_of_few_seeds_is_not_certainty() -> None:
+    found = s.improvement_interval([np.arange(10.0) + 20], [np.arange(12.0)])
+    assert (found.value, found.low, found.high) == (1.0, s.share_interval(10, 10).low, 1.0)
+    assert found.low == pytest.approx(0.722, abs=1e-3)
+    assert s.improvement_interval([np.arange(5.0)], [np.arange(5.0) + 9]).high == pytest.approx(
+        0.434, abs=1e-3
+    )
 
 
 def test_t_quantiles_equal_those_of_scipy() -> None:

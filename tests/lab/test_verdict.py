@@ -24,7 +24,7 @@ def test_a_clear_difference_is_called_better_and_its_mirror_worse() -> None:
 def test_fewer_than_ten_seeds_give_no_verdict_however_clear() -> None:
     found = judge("B", "A", [np.arange(9.0) + 100], [np.arange(9.0)])
     assert found.decision == "too few"
-    assert found.words.startswith("too few seeds for a verdict: P = 1.00 [1.00, 1.00]")
+    assert found.words.startswith("too few seeds for a verdict: P = 1.00 [0.70, 1.00]")
     assert "9 seeds each, verdicts need 10" in found.words
 
 

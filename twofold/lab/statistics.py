@@ -71,7 +71,7 @@ def profile(scores: Scores, thresholds: Sequence[float] | Values) -> Any:
 def wins(ours: Values, theirs: Values) -> Values:
     """1 where a run of ours (rows) beats one of theirs (columns), ½ where they are equal."""
     a, b = np.asarray(ours, float)[:, None], np.asarray(theirs, float)[None, :]
-    return (a > b) + 0.5 * (a == b)
+    return np.asarray((a > b) + 0.5 * (a == b), float)
 
 
 def probability_of_improvement(ours: Scores, theirs: Scores) -> float:
@@ -147,7 +147,11 @@ def improvement_interval(
         total += ((drawn_a @ wins(a, b)) * drawn_b).sum(axis=1) / (len(a) * len(b))
     low, high = _percentiles(total / len(pairs), level)
     runs = sum(min(len(a), len(b)) for a, b in pairs)
-    return Estimate(probability_of_improvement(ours, theirs), low, high, runs)
+    value = probability_of_improvement(ours, theirs)
+    if value in (0.0, 1.0):
+        # Resampling can only repeat a clean sweep. Each run met one other: `runs` independent trials, all won.
+        return share_interval(round(value * runs), runs, level)
+    return Estimate(value, low, high, runs)
 
 
 def _percentiles(values: Any, level: float) -> tuple[float, float]:
