@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.made import PACKAGES, make_group, make_run
+from .made import PACKAGES, make_group, make_run
 from twofold.core.errors import UserError
 from twofold.lab.compare import compare, to_data
 from twofold.lab.text import render

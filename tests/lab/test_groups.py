@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.lab.made import PACKAGES, make_group, make_run
+from .made import PACKAGES, make_group, make_run
 from twofold.lab.groups import Group, differences, group_runs, show
 from twofold.lab.runs import read_runs
 
