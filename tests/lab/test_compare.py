@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from .made import PACKAGES, make_group, make_run
 from twofold.core.errors import UserError
 from twofold.lab.compare import compare, to_data
 from twofold.lab.text import render
+
+from .made import PACKAGES, make_group, make_run
 
 LOW, HIGH = [float(i) for i in range(10)], [float(i) + 6 for i in range(10)]
 

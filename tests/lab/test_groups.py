@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from .made import PACKAGES, make_group, make_run
 from twofold.lab.groups import Group, differences, group_runs, show
 from twofold.lab.runs import read_runs
+
+from .made import PACKAGES, make_group, make_run
 
 
 def groups(*places: Path) -> list[Group]:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from .made import make_group, make_run, write
 from twofold.core.errors import UserError
 from twofold.lab.runs import MAX_DEPTH, Found, find_runs, last_step, lock_holder, read_run, read_runs
+
+from .made import make_group, make_run, write
 
 
 def read(*places: Path) -> Found:

@@ -1,4 +1,4 @@
-"""Numbers as people read them: as many digits as the spread allows, steps as 300k."""
+"""Numbers as people read them: as many digits as the spread allows."""
 
 from __future__ import annotations
 
@@ -27,14 +27,6 @@ def interval(estimate: Estimate, digits: int | None = None) -> str:
     if estimate.low is None or estimate.high is None:
         return middle
     return f"{middle} [{number(estimate.low, digits)}, {number(estimate.high, digits)}]"
-
-
-def steps(value: float) -> str:
-    """300000 as 300k, 1500000 as 1.5M."""
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= size:
-            return f"{value / size:g}{letter}" if value % (size / 100) == 0 else f"{value / size:.1f}{letter}"
-    return f"{value:g}"
 
 
 def age(seconds: float) -> str:

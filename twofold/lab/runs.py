@@ -16,8 +16,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold.core import files
 from twofold.core.errors import CheckpointError, UserError
+from twofold.store import files
 
 State = Literal["finished", "running", "stopped", "failed"]
 MAX_RUNS = 10_000

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from twofold.show.style import short_count
+
 from . import numbers
 from .compare import MEANING, Comparison, Row, Table
 from .statistics import FEW
@@ -24,7 +26,7 @@ def render(comparison: Comparison) -> str:
 
 def _table(table: Table, comparison: Comparison) -> list[str]:
     physics = ", ".join(f"{name} {version}" for name, version in table.physics.items())
-    lines = [f"{table.world}, {numbers.steps(table.steps)} steps"]
+    lines = [f"{table.world}, {short_count(table.steps)} steps"]
     head, rows = cells(table, comparison)
     lines += [f"  {line}" for line in aligned([head, *rows])]
     lines += [""] + [f"  {v.words}" for v in table.verdicts] if table.verdicts else []
