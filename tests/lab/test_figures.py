@@ -166,3 +166,11 @@ def test_steps_are_short() -> None:
         "1.5M",
         "2G",
     ]
+
+
+def test_hostile_names_are_drawn_as_text(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", settings={"learner.note": "$\\frac{"})
+    make_run(tmp_path / "b", settings={"learner.note": "$x$ <script>\x00"})
+    picture = to_bytes(curves_figure(groups(tmp_path)), "svg").decode()
+    assert "note=$x$ &lt;script&gt;?" in picture
+    assert "<script>" not in picture

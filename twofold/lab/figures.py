@@ -11,7 +11,7 @@ import numpy as np
 from twofold.core.errors import UserError
 from twofold.show import style
 
-from . import numbers, statistics
+from . import statistics
 from .compare import Comparison, References, Row, Table, normalised
 from .groups import Group, group_runs
 from .runs import RunRecord, read_runs
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Bounds = tuple[float, float]
 BAND_SEEDS = 3  # fewer have an interval so wide that only the seeds themselves say something
+WIDTH = 7.2  # inches
 _SHARES = ("success", "won", "share", "accuracy")
 
 
@@ -30,13 +31,18 @@ _SHARES = ("success", "won", "share", "accuracy")
 
 
 def curves_figure(
-    groups: Sequence[Group], metric: str = "return", *, world: str | None = None, bounds: Bounds | None = None
+    groups: Sequence[Group],
+    metric: str = "return",
+    *,
+    world: str | None = None,
+    bounds: Bounds | None = None,
+    width: float = WIDTH,
 ) -> Figure:
     """A panel for each world: a line and a band for each group, every seed thin."""
     worlds = list(dict.fromkeys((g.world, g.steps) for g in groups))
     columns = min(len(worlds), 2)
     rows = -(-len(worlds) // columns)
-    figure, axes = style.new_figure(7.2 if columns == 1 else 11, 4.2 * rows, (rows, columns))
+    figure, axes = style.new_figure(width if columns == 1 else 1.5 * width, 4.0 * rows, (rows, columns))
     for panel, place in zip(axes.flat, worlds, strict=False):
         _curves(panel, [g for g in groups if (g.world, g.steps) == place], metric, world, bounds)
     for unused in axes.flat[len(worlds) :]:
@@ -51,9 +57,13 @@ def _curves(
     for index, group in enumerate(groups):
         _curve(axes, group, index, metric, world, limits)
     name = groups[0].world + (f" ({world})" if world else "")
-    style.title(axes, name, f"{metric}: mean over seeds with its 95 % interval, every seed thin")
+    style.title(
+        axes,
+        style.literal(name),
+        f"{style.literal(metric)}: mean over seeds with its 95 % interval, every seed thin",
+    )
     style.steps_axis(axes)
-    axes.set_ylabel(f"{metric} on validation seeds")
+    axes.set_ylabel(f"{style.literal(metric)} on validation seeds")
     style.legend(axes)
 
 
@@ -67,7 +77,7 @@ def _curve(
         axes.plot(curve.steps, curve.mean, color=colour, linestyle=dash, linewidth=0.8, alpha=0.35)
     steps, values = aligned(shown, metric, world)
     if len(steps):
-        label = f"{group.name}, {len(shown)} seed{'s' if len(shown) != 1 else ''}"
+        label = style.literal(f"{group.name}, {len(shown)} seed{'s' if len(shown) != 1 else ''}")
         axes.plot(steps, values.mean(axis=0), color=colour, linestyle=dash, linewidth=2.2, label=label)
         if len(shown) >= BAND_SEEDS:
             low, high = band(values, limits)
@@ -143,19 +153,23 @@ def draw_curves(
 # ---- scores and profiles --------------------------------------------------------------------------------------------
 
 
-def scores_figure(table: Table, comparison: Comparison) -> Figure:
+def scores_figure(table: Table, comparison: Comparison, width: float = WIDTH) -> Figure:
     """The score of every seed as a dot, the mean with its interval beside it, a row for each group."""
-    figure, axes = style.new_figure(7.2, 1.25 + 0.55 * len(table.rows))
+    figure, axes = style.new_figure(width, 1.25 + 0.55 * len(table.rows))
     panel = axes[0, 0]
     limits = _share_bounds(comparison.metric, [score for row in table.rows for score in row.scores])
     for index, row in enumerate(table.rows):
         _score_row(panel, row, index, limits)
-    panel.set_yticks(range(len(table.rows)), [f"{r.name}  n={len(r.seeds)}" for r in table.rows])
+    panel.set_yticks(
+        range(len(table.rows)), [style.literal(f"{r.name}  n={len(r.seeds)}") for r in table.rows]
+    )
     panel.set_ylim(len(table.rows) - 0.5, -0.5)
     panel.tick_params(axis="y", labelcolor=style.INK, length=0)
     panel.grid(axis="y", visible=False)
-    panel.set_xlabel(f"{comparison.metric} ({comparison.score})")
-    style.title(panel, table.world, "every seed a dot; above them the mean with its 95 % interval")
+    panel.set_xlabel(_score_label(comparison))
+    style.title(
+        panel, style.literal(table.world), "every seed a dot; above them the mean with its 95 % interval"
+    )
     return figure
 
 
@@ -170,8 +184,16 @@ def _score_row(axes: Axes, row: Row, index: int, limits: Bounds | None) -> None:
     axes.plot([row.mean.value], [index - 0.14], marker="D", markersize=6, color=colour, zorder=4)
 
 
+def _score_label(comparison: Comparison) -> str:
+    where = {"test": "on test seeds", "last": "of the last policy", "area": "over the whole curve"}
+    return f"{style.literal(comparison.metric)} {where[comparison.score]}"
+
+
 def profile_figure(
-    tables: Sequence[Table], comparison: Comparison, references: References | None = None
+    tables: Sequence[Table],
+    comparison: Comparison,
+    references: References | None = None,
+    width: float = WIDTH,
 ) -> Figure | None:
     """The share of seeds above each score; over several worlds on normalised scores. None below five seeds."""
     found = _profile_scores(tables, references or {})
@@ -180,16 +202,16 @@ def profile_figure(
     values = np.concatenate([s for scores in found.values() for s in scores])
     margin = 0.04 * (float(np.ptp(values)) or 1.0)
     thresholds = np.unique([values.min() - margin, *values, values.max() + margin])
-    figure, axes = style.new_figure(7.2, 3.7)
+    figure, axes = style.new_figure(width, 3.6)
     for index, (name, scores) in enumerate(found.items()):
         _profile(axes[0, 0], name, scores, thresholds, index)
     one = len(tables) == 1
     style.title(
         axes[0, 0],
-        tables[0].world if one else f"{len(tables)} worlds",
+        style.literal(tables[0].world) if one else f"{len(tables)} worlds",
         "share of seeds that score more, with its 95 % interval at each point",
     )
-    axes[0, 0].set_xlabel(f"{comparison.metric} ({comparison.score})" if one else "normalised score")
+    axes[0, 0].set_xlabel(_score_label(comparison) if one else "normalised score")
     axes[0, 0].set_ylabel("share of seeds above")
     axes[0, 0].set_ylim(-0.02, 1.02)
     style.legend(axes[0, 0])
@@ -199,7 +221,9 @@ def profile_figure(
 def _profile(axes: Axes, name: str, scores: list[Any], thresholds: Any, index: int) -> None:
     colour = style.colour(index)
     shares = statistics.profile(scores, thresholds)
-    axes.plot(thresholds, shares, color=colour, linewidth=2, label=name, drawstyle="steps-post")
+    axes.plot(
+        thresholds, shares, color=colour, linewidth=2, label=style.literal(name), drawstyle="steps-post"
+    )
     rng = np.random.default_rng(0)
     drawn = [s[rng.integers(len(s), size=(1000, len(s)))] for s in scores]
     low, high = np.percentile(statistics.profile(drawn, thresholds), [2.5, 97.5], axis=0)
@@ -219,8 +243,3 @@ def _profile_scores(tables: Sequence[Table], references: References) -> dict[str
         ]
         for name in names
     }
-
-
-def describe(row: Row) -> str:
-    """A picture in words, for those who cannot see it."""
-    return f"{row.name}: mean {numbers.interval(row.mean)} over {len(row.seeds)} seeds"

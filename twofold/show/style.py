@@ -98,6 +98,12 @@ def short_count(value: float) -> str:
     return f"{value:g}"
 
 
+def literal(text: str) -> str:
+    """A name as it is: matplotlib would set what stands between dollars as a formula and hide what begins with _."""
+    shown = "".join(c if c.isprintable() else "?" for c in text).replace("$", r"\$")
+    return f"\u200b{shown}" if shown.startswith("_") else shown
+
+
 def to_bytes(figure: Figure, kind: str) -> bytes:
     """The figure as png, svg or pdf; the same figure gives the same bytes."""
     import matplotlib
