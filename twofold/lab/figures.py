@@ -60,7 +60,7 @@ def _curves(
     style.title(
         axes,
         style.literal(name),
-        f"{style.literal(metric)}: mean over seeds with its 95 % interval, every seed thin",
+        f"{style.literal(metric)}: mean over seeds, 95 % interval",
     )
     style.steps_axis(axes)
     axes.set_ylabel(f"{style.literal(metric)} on validation seeds")
@@ -167,9 +167,7 @@ def scores_figure(table: Table, comparison: Comparison, width: float = WIDTH) ->
     panel.tick_params(axis="y", labelcolor=style.INK, length=0)
     panel.grid(axis="y", visible=False)
     panel.set_xlabel(_score_label(comparison))
-    style.title(
-        panel, style.literal(table.world), "every seed a dot; above them the mean with its 95 % interval"
-    )
+    style.title(panel, style.literal(table.world), "every seed, mean and 95 % interval")
     return figure
 
 
@@ -209,7 +207,7 @@ def profile_figure(
     style.title(
         axes[0, 0],
         style.literal(tables[0].world) if one else f"{len(tables)} worlds",
-        "share of seeds that score more, with its 95 % interval at each point",
+        "share of seeds that score more, 95 % interval",
     )
     axes[0, 0].set_xlabel(_score_label(comparison) if one else "normalised score")
     axes[0, 0].set_ylabel("share of seeds above")

@@ -214,8 +214,8 @@ def _curves(table: Table, comparison: Comparison) -> str:
     wide, narrow = (curves_figure(groups, comparison.metric, width=w) for w in (_WIDE, _NARROW))
     label = f"Learning curves in {table.world}. {_spoken(table)}"
     caption = (
-        "Learning curves on validation seeds. Bands: Student's 95 % interval of the mean over seeds at each step, "
-        "not drawn beyond what any evaluation reached. A seed that failed keeps its last value."
+        "Learning curves on validation seeds; thin lines are seeds. "
+        "Bands: Student's 95 % interval of the mean over seeds at each step, not drawn beyond what any evaluation reached. A seed that failed keeps its last value."
     )
     return html.picture([wide, narrow], label=label, caption=caption)
 
@@ -354,7 +354,7 @@ def _run_cells(table: Table, row: Row, run: RunRecord) -> list[str]:
     state = run.state + (f" {run.reason}" if run.reason else "")
     cells_ = [row.name, run.seed, table.world, state, f"{run.step:,}"]
     cells_ += [
-        "-" if score is None else numbers.number(score),
+        "-" if score is None else numbers.number(score, digits),
         run.provenance.commit,
         run.provenance.started[:16],
     ]
