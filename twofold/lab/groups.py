@@ -91,16 +91,24 @@ def _group(runs: list[RunRecord], physics: dict[str, str]) -> Group:
         kept.setdefault(run.seed, run)
     chosen = tuple(sorted(kept.values(), key=lambda r: r.seed))
     copies = tuple(run for run in runs if run is not kept[run.seed])
-    return Group("", world_of(first), variant_settings(first.settings), first.origin, physics, chosen, copies)
+    return Group(
+        "",
+        world_name(first.settings, first.origin),
+        variant_settings(first.settings),
+        first.origin,
+        physics,
+        chosen,
+        copies,
+    )
 
 
-def world_of(run: RunRecord) -> str:
+def world_name(settings: Mapping[str, Any], origin: Mapping[str, str]) -> str:
     """What people call the world: its id or map, or the file that chose it, or its registered name."""
     for key in ("env_args.id", "env_args.map_name", "env_args.map", "env_args.name"):
-        if isinstance(name := run.settings.get(key), str) and name:
+        if isinstance(name := settings.get(key), str) and name:
             return name
-    layer = run.origin.get("env", "")
-    return Path(layer).stem if layer.startswith("envs/") else str(run.settings.get("env", "unknown"))
+    layer = origin.get("env", "")
+    return Path(layer).stem if layer.startswith("envs/") else str(settings.get("env", "unknown"))
 
 
 # ---- names ----------------------------------------------------------------------------------------------------------

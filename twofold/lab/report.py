@@ -215,7 +215,8 @@ def _curves(table: Table, comparison: Comparison) -> str:
     label = f"Learning curves in {table.world}. {_spoken(table)}"
     caption = (
         "Learning curves on validation seeds; thin lines are seeds. "
-        "Bands: Student's 95 % interval of the mean over seeds at each step, not drawn beyond what any evaluation reached. A seed that failed keeps its last value."
+        "Bands: Student's 95 % interval of the mean over seeds at each step, not drawn beyond what any evaluation "
+        "reached. A seed that failed keeps its last value."
     )
     return html.picture([wide, narrow], label=label, caption=caption)
 

@@ -36,7 +36,7 @@ def _table(table: Table, comparison: Comparison) -> list[str]:
         body = [
             [d.setting, *(f"{value} ({layer})" for _, value, layer in d.values)] for d in table.differences
         ]
-        lines += [f"  {line}" for line in aligned([["", *names], *body], right=False)]
+        lines += [f"  {line}" for line in aligned([["", *names], *body], left=range(len(names) + 1))]
     lines += ["", f"  versions equal: {physics}"] if physics else []
     return [*lines, *(f"  note: {note}" for note in table.notes)]
 
@@ -78,14 +78,14 @@ def _count(row: Row) -> str:
     return ", ".join(parts)
 
 
-def aligned(rows: Sequence[Sequence[str]], right: bool = True) -> list[str]:
-    """Columns under each other; all but the first to the right where they are numbers."""
+def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[str]:
+    """Columns under each other, to the right but for those in `left`."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
-        first, *others = (
-            c.rjust(w) if right and i else c.ljust(w)
-            for i, (c, w) in enumerate(zip(row, widths, strict=True))
-        )
-        lines.append("  ".join([first, *others]).rstrip())
+        padded = [
+            cell.ljust(w) if i in left else cell.rjust(w)
+            for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(padded).rstrip())
     return lines
