@@ -9,7 +9,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -167,7 +167,8 @@ def read_run(folder: Path) -> tuple[RunRecord, list[Problem]]:
     test = _tolerated(folder / "test.json", read_test, {}, problems)
     provenance = _tolerated(folder / "provenance.json", read_provenance, Provenance(), problems)
     step = max([last_step(folder), *(int(c.steps[-1]) for w in curves.values() for c in w.values())])
-    state, reason = _state(folder, settings, curves, bool(test), step)
+    holder = lock_holder(folder / "lock")
+    state, reason = _state(folder, settings, curves, bool(test), step, holder)
     made = RunRecord(
         folder, settings, origin, curves, test, provenance, state, reason, step, _changed(folder)
     )
@@ -287,11 +288,29 @@ def _whole(value: Any, path: Path) -> int:
 # ---- the state of a run ---------------------------------------------------------------------------------------------
 
 
+def current(record: RunRecord, locks: Mapping[str, int]) -> RunRecord:
+    """The record with the state it has now; a process may come or go without writing anything."""
+    holder = locks.get(_place(record.folder / "lock"))
+    state, reason = _state(
+        record.folder, record.settings, record.curves, bool(record.test), record.step, holder
+    )
+    return (
+        record
+        if (state, reason) == (record.state, record.reason)
+        else replace(record, state=state, reason=reason)
+    )
+
+
 def _state(
-    folder: Path, settings: Mapping[str, Any], curves: Mapping[str, Any], tested: bool, step: int
+    folder: Path,
+    settings: Mapping[str, Any],
+    curves: Mapping[str, Any],
+    tested: bool,
+    step: int,
+    holder: int | None,
 ) -> tuple[State, str]:
-    """Finished, running, failed or stopped; the holder of the lock is read from the system, never probed."""
-    if holder := lock_holder(folder / "lock"):
+    """Finished, running, failed or stopped."""
+    if holder is not None:
         return "running", f"process {holder}"
     reached = step >= int(settings.get("trainer.steps", 0)) or _good_enough(settings, curves)
     if reached and curves and (tested or not settings.get("trainer.test_episodes", 1)):
@@ -310,17 +329,26 @@ def _good_enough(settings: Mapping[str, Any], curves: Mapping[str, Mapping[str, 
 
 def lock_holder(path: Path) -> int | None:
     """The process that holds the lock of a run, as the system lists it: asking for the lock would disturb it."""
+    return held_locks().get(_place(path))
+
+
+def held_locks() -> dict[str, int]:
+    """Every file lock of the machine: the process by the place of the file."""
     try:
-        status = os.lstat(path)
         table = Path("/proc/locks").read_text()
     except OSError:
-        return None
-    place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
-    for line in table.splitlines():
-        words = line.split()
-        if len(words) > 5 and words[1] == "FLOCK" and words[5] == place:
-            return int(words[4])
-    return None
+        return {}
+    lines = [line.split() for line in table.splitlines()]
+    return {words[5]: int(words[4]) for words in lines if len(words) > 5 and words[1] == "FLOCK"}
+
+
+def _place(path: Path) -> str:
+    """A file as the list of locks names it: device and inode."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return ""
+    return f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
 
 
 def _changed(folder: Path) -> float:
