@@ -71,6 +71,7 @@ DAMAGE = {
     "a negative step": ("evaluations.jsonl", b'{"step": -1, "world": "e"}\n'),
     "no world": ("evaluations.jsonl", b'{"step": 1}\n'),
     "a giant line": ("evaluations.jsonl", b'{"step": 1, "world": "' + b"x" * 5_000_000 + b'"}\n'),
+    "half a record a line": ("evaluations.jsonl", b'{"step": 1\n"world": "e"}\n'),
     "bytes": ("evaluations.jsonl", b"\xff\xfe\n"),
     "a thousand names": (
         "evaluations.jsonl",

@@ -115,9 +115,11 @@ def world_name(settings: Mapping[str, Any], origin: Mapping[str, str]) -> str:
 
 
 def named(groups: Sequence[Group]) -> list[Group]:
-    """Each group of a world named by what sets it apart there; no two alike."""
-    worlds = {group.world: [g for g in groups if g.world == group.world] for group in groups}
-    names = {id(g): n for same in worlds.values() for g, n in zip(same, _names(same), strict=True)}
+    """Each group named by what sets it apart from those of the same world and steps, with which it can be compared."""
+    names: dict[int, str] = {}
+    for place in dict.fromkeys((group.world, group.steps) for group in groups):
+        same = [group for group in groups if (group.world, group.steps) == place]
+        names |= {id(group): name for group, name in zip(same, _names(same), strict=True)}
     return [replace(group, name=names[id(group)]) for group in groups]
 
 

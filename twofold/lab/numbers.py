@@ -12,7 +12,7 @@ def decimals(*values: float | None) -> int:
     largest = max((abs(v) for v in values if v is not None and math.isfinite(v)), default=0.0)
     if largest == 0:
         return 1
-    return min(4, max(0, 3 - math.floor(math.log10(largest))))
+    return min(3, max(0, 3 - math.floor(math.log10(largest))))
 
 
 def number(value: float, digits: int | None = None) -> str:

@@ -204,18 +204,21 @@ def read_curves(path: Path) -> dict[str, dict[str, Curve]]:
     return {w: {m: Curve(np.array(s), np.array(v)) for m, (s, v) in ms.items()} for w, ms in points.items()}
 
 
-def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+def read_lines(path: Path) -> list[dict[str, Any]]:
     """Every whole line of a log as a dict; a half-written last one is left out."""
     if not os.path.lexists(path):
-        return
-    for line in files.read_regular(path, MAX_LOG_BYTES).split(b"\n")[:-1]:
-        if len(line) > files.MAX_JSON_BYTES:
-            raise CheckpointError(f"{path} has a line of {len(line):,} bytes: refused")
-        if line:
-            record = _dict(files.parse_json(line, path), path)
-            if len(record) > _MAX_METRICS:
-                raise CheckpointError(f"{path} has a line of {len(record):,} names: refused")
-            yield record
+        return []
+    lines = [line for line in files.read_regular(path, MAX_LOG_BYTES).split(b"\n")[:-1] if line]
+    if lines and (longest := max(map(len, lines))) > files.MAX_JSON_BYTES:
+        raise CheckpointError(f"{path} has a line of {longest:,} bytes: refused")
+    # One call for all lines is twice as fast; lines that are whole only together are counted out.
+    records = files.parse_json(b"[" + b",".join(lines) + b"]", path)
+    if len(records) != len(lines):
+        raise CheckpointError(f"{path} is damaged: its lines are not one record each")
+    for record in records:
+        if len(_dict(record, path)) > _MAX_METRICS:
+            raise CheckpointError(f"{path} has a line of {len(record):,} names: refused")
+    return list(records)
 
 
 def read_test(path: Path) -> dict[str, dict[str, Summary]]:

@@ -207,6 +207,7 @@ def make_app(place: Path, token: str, port: int) -> Starlette:
     names = (
         "runs",
         "curves",
+        "means",
         "one",
         "evaluations",
         "panel",
