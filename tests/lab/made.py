@@ -77,7 +77,8 @@ def make_run(
     (folder / "evaluations.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
     (folder / "metrics.jsonl").write_text(json.dumps({"step": steps[-1], "updates": 3}) + "\n")
     if score is not None:
-        write(folder / "test.json", {"seeds": [1, 100], "eval": {"return": summary(score, 100)}})
+        about = {"seeds": [1, 100], "step": last, "policy": "c1d4"}
+        write(folder / "test.json", {**about, "eval": {"return": summary(score, 100)}})
     return folder
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.lab.compare import compare, to_data
 from twofold.lab.text import render
 

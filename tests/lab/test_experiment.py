@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twofold.core.errors import ConfigError
+from twofold.base.errors import ConfigError
 from twofold.lab.experiment import Plan, parse_seeds, plan_seeds, read_plan, typed
-from twofold.settings.config import parse_value
+from twofold.settings.presets import parse_value
 
 WHOLE = """
 title: how patient

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.lab.compare import compare
 from twofold.lab.figures import (
     aligned,

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.lab.experiment import Job
 from twofold.lab.jobs import Outcome, Progress, View, last_words, run_jobs
 

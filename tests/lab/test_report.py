@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.lab.compare import to_data
 from twofold.lab.report import film_paths, typed, write_report
 

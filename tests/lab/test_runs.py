@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.lab.runs import MAX_DEPTH, Found, find_runs, last_step, lock_holder, read_run, read_runs
 
 from .made import make_group, make_run, write

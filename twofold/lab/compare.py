@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 
 from . import statistics
 from .groups import Difference, Group, differences, group_runs

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.store import files
 
 from .compare import Score

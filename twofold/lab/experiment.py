@@ -21,9 +21,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from twofold.core.errors import ConfigError, UserError
-from twofold.settings.config import Resolved, flatten, layers_for, parse_value, plain, read_yaml, resolve
+from twofold.base.errors import ConfigError, UserError
+from twofold.settings.config import Resolved, layers_for, plain, resolve
 from twofold.settings.imports import import_user_code
+from twofold.settings.presets import flatten, parse_value, read_yaml
 from twofold.settings.schema import nearest
 
 from .compare import MEANING

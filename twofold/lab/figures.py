@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.show import style
 
 from . import statistics

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal, Protocol
 
-from twofold.core.errors import UserError
-from twofold.core.signals import Signals
+from twofold.base.errors import UserError
+from twofold.base.signals import Signals
 
 from .experiment import Job
 from .runs import last_step, lock_holder, read_run

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from twofold.core.errors import CheckpointError, UserError
+from twofold.base.errors import CheckpointError, UserError
 from twofold.show import style
 from twofold.show.style import short_count
 from twofold.store import files

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold.core.errors import CheckpointError, UserError
+from twofold.base.errors import CheckpointError, UserError
 from twofold.store import files
 
 State = Literal["finished", "running", "stopped", "failed"]
@@ -222,9 +222,9 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def read_test(path: Path) -> dict[str, dict[str, Summary]]:
-    """The scores on test seeds, by world and metric."""
+    """The scores on test seeds, by world and metric; beside the worlds stands what was tested, and on which seeds."""
     record = _dict(files.read_json(path), path)
-    worlds = {name: _dict(metrics, path) for name, metrics in record.items() if name != "seeds"}
+    worlds = {name: metrics for name, metrics in record.items() if isinstance(metrics, dict)}
     return {w: {m: _summary(s, path) for m, s in metrics.items()} for w, metrics in worlds.items()}
 
 

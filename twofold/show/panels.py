@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.store import files
 
 MAX_BYTES = 8_000_000

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.store.files import replace_bytes
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 
 from ..runs import RunRecord, lock_holder
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.store import files
 
 from .. import statistics

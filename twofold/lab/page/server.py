@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from twofold.core.errors import UserError
+from twofold.base.errors import UserError
 from twofold.show.panels import read_panel
 from twofold.show.style import to_bytes
 from twofold.store import files
