@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
@@ -76,24 +76,32 @@ class Comparison:
         return len({variant_key(row.group) for table in self.tables for row in table.rows})
 
 
-def compare(
-    places: Sequence[Path],
-    *,
-    score: Score = "test",
-    metric: str = "return",
-    threshold: float | None = None,
-    baseline: str | None = None,
-    references: References | None = None,
-    names: Mapping[Path, str] | None = None,
-) -> Comparison:
+class Asked(TypedDict, total=False):
+    """What can be asked of a comparison; everything has a default."""
+
+    score: Score  # which number a run counts with: see MEANING
+    metric: str  # "return"
+    threshold: float | None  # also tell the share of seeds at or above
+    baseline: str | None  # the name of the group that the others are compared with; the first
+    references: References | None  # for normalised scores
+    names: Mapping[Path, str] | None  # of groups, by their run directories
+
+
+def compare(places: Sequence[Path], **asked: Unpack[Asked]) -> Comparison:
     """Read all runs below the places and compare their groups with the first, or with the one named `baseline`."""
+    score, metric, threshold = (
+        asked.get("score", "test"),
+        asked.get("metric", "return"),
+        asked.get("threshold"),
+    )
     if score not in MEANING:
         raise UserError(f"no score '{score}': give one of {', '.join(MEANING)}")
     found = read_runs(places)
-    groups = _renamed(group_runs(found.runs), names or {})
+    groups = _renamed(group_runs(found.runs), asked.get("names") or {})
     if not groups:
         raise UserError(f"no run below {', '.join(map(str, places))}: nothing to compare")
-    options = _Options(score, metric, threshold, references or {})
+    options = _Options(score, metric, threshold, asked.get("references") or {})
+    baseline = asked.get("baseline")
     tables = [_table(same, options, baseline) for same in _comparable(groups)]
     notes = [*_apart(tables), *_no_baseline(tables, baseline)]
     return Comparison(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Unpack
 
 from twofold.base.errors import CheckpointError, UserError
 from twofold.show import style
@@ -14,7 +15,7 @@ from twofold.show.style import short_count
 from twofold.store import files
 
 from . import html, numbers, tables
-from .compare import MEANING, Comparison, References, Row, Score, Table, compare
+from .compare import MEANING, Asked, Comparison, References, Row, Table, compare
 from .figures import curves_figure, profile_figure, scores_figure
 from .html import element, number, text
 from .runs import RunRecord
@@ -42,27 +43,10 @@ class Report:
 
 
 def write_report(
-    places: Sequence[Path],
-    folder: Path,
-    *,
-    title: str | None = None,
-    score: Score = "test",
-    metric: str = "return",
-    threshold: float | None = None,
-    baseline: str | None = None,
-    references: References | None = None,
-    names: Mapping[Path, str] | None = None,
+    places: Sequence[Path], folder: Path, *, title: str | None = None, **asked: Unpack[Asked]
 ) -> Report:
     """Compare the runs below the places and write folder/report.html with its tables and figures."""
-    comparison = compare(
-        places,
-        score=score,
-        metric=metric,
-        threshold=threshold,
-        baseline=baseline,
-        references=references,
-        names=names,
-    )
+    comparison, references = compare(places, **asked), asked.get("references")
     if not comparison.tables:
         left = "; ".join(comparison.notes) or "no finished run"
         raise UserError(f"nothing to report below {', '.join(map(str, places))}: {left}")
