@@ -77,10 +77,20 @@ def test_a_failed_seed_keeps_its_last_value_in_the_mean(tmp_path: Path) -> None:
     assert (steps.tolist(), values[1].tolist()) == ([0, 500, 1000], [0.0, 1.0, 1.0])
 
 
-def test_the_mean_ends_where_an_unfinished_seed_ends(tmp_path: Path) -> None:
+def test_the_mean_is_of_the_seeds_that_have_ended(tmp_path: Path) -> None:
     make_run(tmp_path / "a", 1, 4.0, curve=[0.0, 2.0, 4.0])
     make_run(tmp_path / "b", 2, None, curve=[0.0, 1.0])
-    assert aligned(read_runs([tmp_path]).runs, "return")[0].tolist() == [0, 500]
+    (axes,) = curves_figure(groups(tmp_path)).axes
+    (mean,) = lines(axes, 2.2)
+    assert mean.get_label() == "td3, 1 seed" and mean.get_ydata().tolist() == [0.0, 2.0, 4.0]
+    assert len(lines(axes, 0.8)) == 2
+
+
+def test_before_any_seed_has_ended_the_mean_goes_as_far_as_all_have_come(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", 1, None, curve=[0.0, 2.0, 4.0])
+    make_run(tmp_path / "b", 2, None, curve=[0.0, 1.0, 2.0], settings={"trainer.workers": 1})
+    (mean,) = lines(curves_figure(groups(tmp_path)).axes[0], 2.2)
+    assert (mean.get_label(), mean.get_ydata().tolist()) == ("td3, 2 seeds", [0.0, 1.5, 3.0])
 
 
 def test_a_band_stays_inside_what_is_possible() -> None:

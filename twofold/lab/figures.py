@@ -75,17 +75,23 @@ def _curve(
     for run in shown:
         curve = _points(run, metric, world)
         axes.plot(curve.steps, curve.mean, color=colour, linestyle=dash, linewidth=0.8, alpha=0.35)
-    steps, values = aligned(shown, metric, world)
+    counted = averaged(shown)
+    steps, values = aligned(counted, metric, world)
     if len(steps):
-        label = style.literal(f"{group.name}, {len(shown)} seed{'s' if len(shown) != 1 else ''}")
+        label = style.literal(f"{group.name}, {len(counted)} seed{'s' if len(counted) != 1 else ''}")
         axes.plot(steps, values.mean(axis=0), color=colour, linestyle=dash, linewidth=2.2, label=label)
-        if len(shown) >= BAND_SEEDS:
+        if len(counted) >= BAND_SEEDS:
             low, high = band(values, limits)
             axes.fill_between(steps, low, high, color=colour, alpha=0.16, linewidth=0)
 
 
 def _points(run: RunRecord, metric: str, world: str | None) -> Any:
     return run.curves.get(world or run.headline, {}).get(metric)
+
+
+def averaged(runs: Sequence[RunRecord]) -> list[RunRecord]:
+    """The runs that a mean is made of: those that have ended, or all as far as they have come if none has."""
+    return [run for run in runs if run.state in ("finished", "failed")] or list(runs)
 
 
 def aligned(runs: Sequence[RunRecord], metric: str, world: str | None = None) -> tuple[Any, Any]:

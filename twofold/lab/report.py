@@ -87,7 +87,7 @@ def markdown(comparison: Comparison) -> str:
     for table in comparison.tables:
         parts += [f"## {table.world}, {short_count(table.steps)} steps\n"]
         parts += [tables.to_markdown(*cells(table, comparison))]
-        parts += [f"- {verdict.words}" for verdict in table.verdicts] + [""]
+        parts += [f"- {verdict.sentence}" for verdict in table.verdicts] + [""]
     return "\n".join(parts)
 
 

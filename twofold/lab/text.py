@@ -20,7 +20,7 @@ def render(comparison: Comparison) -> str:
         lines += ["", *_table(table, comparison)]
     if comparison.overall:
         worlds = len(comparison.tables)
-        lines += ["", f"over {worlds} worlds", *(f"  {v.words}" for v in comparison.overall)]
+        lines += ["", f"over {worlds} worlds", *(f"  {v.sentence}" for v in comparison.overall)]
     return "\n".join(lines)
 
 
@@ -29,7 +29,7 @@ def _table(table: Table, comparison: Comparison) -> list[str]:
     lines = [f"{table.world}, {short_count(table.steps)} steps"]
     head, rows = cells(table, comparison)
     lines += [f"  {line}" for line in aligned([head, *rows])]
-    lines += [""] + [f"  {v.words}" for v in table.verdicts] if table.verdicts else []
+    lines += [""] + [f"  {v.sentence}" for v in table.verdicts] if table.verdicts else []
     if table.differences:
         lines += ["", "  differs"]
         names = [row.name for row in table.rows]

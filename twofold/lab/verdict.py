@@ -26,6 +26,11 @@ class Verdict:
     seeds: int  # of the side that has fewer
     words: str
 
+    @property
+    def sentence(self) -> str:
+        """The words with what they are about, for a list of several."""
+        return f"{self.name} against {self.baseline}: {self.words}"
+
 
 def judge(name: str, baseline: str, ours: Scores, theirs: Scores) -> Verdict:
     """Ours against theirs; both the bootstrap interval and the permutation test must agree on a winner.

@@ -18,7 +18,7 @@ from twofold.base.errors import UserError
 from twofold.store import files
 
 from .. import statistics
-from ..figures import BAND_SEEDS, aligned, band, possible
+from ..figures import BAND_SEEDS, aligned, averaged, band, possible
 from ..groups import Group, differences, group_runs
 from ..report import film_paths
 from ..runs import RunRecord, current, find_runs, held_locks, read_lines, read_run
@@ -251,7 +251,7 @@ def curve_data(run: RunRecord, metric: str, hours: bool) -> dict[str, Any]:
 
 def mean_data(group: Group, metric: str) -> dict[str, Any] | None:
     """The mean over seeds and its interval, as figures and reports have it; None where there is none."""
-    runs = [run for run in group.runs if metric in run.curves.get(run.headline, {})]
+    runs = averaged([run for run in group.runs if metric in run.curves.get(run.headline, {})])
     steps, values = aligned(runs, metric)
     if len(steps) == 0:
         return None

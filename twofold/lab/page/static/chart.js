@@ -1,6 +1,6 @@
 // Curves with uPlot: every seed thin, the mean of a group bold with its band, one cursor over all charts.
 
-import { h, number, steps, svg } from "./dom.js";
+import { fill, h, number, steps, svg } from "./dom.js";
 
 export const COLOURS = 8;
 const sync = globalThis.uPlot.sync("steps");
@@ -76,7 +76,8 @@ export class Chart {
   constructor(title) {
     this.box = h("div", { class: "plot" });
     this.said = h("p", { class: "under quiet" });
-    this.element = h("figure", { class: "card chart" }, h("figcaption", {}, h("b", { text: title })), this.box, this.said);
+    this.names = h("p", { class: "names" });
+    this.element = h("figure", { class: "card chart" }, h("figcaption", {}, h("b", { text: title })), this.names, this.box, this.said);
     this.watch = new ResizeObserver(() => this.resize());
     this.watch.observe(this.box);
     this.drawn = null;
@@ -89,6 +90,7 @@ export class Chart {
     const shape = JSON.stringify([series.map((s) => [s.label, s.stroke, s.width]), bands.length, hours]);
     if (this.plot && this.shape === shape) this.plot.setData(data, !this.zoomed);
     else this.make(data, series, bands, hours, shape);
+    fill(this.names, groups.length > 1 ? groups.slice(0, 12).map((g) => h("span", {}, swatch(g.index), g.mean ? `${g.name}, ${g.mean.seeds} seed${g.mean.seeds > 1 ? "s" : ""}` : g.name)) : []);
     const few = groups.filter((g) => g.mean && !g.mean.low).length;
     this.said.textContent = [
       smoothing ? "smoothed for the eye: every number counts the raw values" : "",
