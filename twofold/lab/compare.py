@@ -324,7 +324,13 @@ def _table_data(table: Table) -> dict[str, Any]:
     for row in table.rows:
         kept = {f.name: getattr(row, f.name) for f in dataclasses.fields(row) if f.name != "group"}
         plain = {k: dataclasses.asdict(v) if isinstance(v, Estimate) else v for k, v in kept.items()}
-        rows.append({**plain, "runs": [str(run.folder) for run in row.group.runs]})
+        rows.append(
+            {
+                **plain,
+                "runs": [str(run.folder) for run in row.group.runs],
+                "command": row.group.runs[0].provenance.command,
+            }
+        )
     return {
         "world": table.world,
         "steps": table.steps,

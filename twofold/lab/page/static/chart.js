@@ -149,27 +149,53 @@ export class Chart {
 
 export const swatch = (index) => h("span", { class: "swatch", "aria-hidden": "true", style: { background: `var(--c${index % COLOURS})` } });
 
-// Every seed a dot, the mean with its interval above: rows [{name, scores, mean: {value, low, high}}].
-export function dots(rows) {
-  const width = 640, left = 170, rowHeight = 46, height = rows.length * rowHeight + 34;
-  const all = rows.flatMap((r) => [...r.scores, r.mean.low, r.mean.high]).filter((v) => v !== null);
-  const low = Math.min(...all), high = Math.max(...all), margin = (high - low || 1) * 0.05;
-  const x = (v) => left + ((v - low + margin) / (high - low + 2 * margin)) * (width - left - 16);
-  const marks = [0, 1, 2, 3, 4].map((i) => low + ((high - low) * i) / 4);
-  const label = rows.map((r) => `${r.name}: mean ${number(r.mean.value)} of ${r.scores.length} seeds`).join("; ");
-  return svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label, class: "dots" },
-    marks.map((m) => [svg("line", { x1: x(m), x2: x(m), y1: 4, y2: height - 26, stroke: "var(--grid)" }),
-      svg("text", { x: x(m), y: height - 8, "text-anchor": "middle", class: "mark", text: number(m, high - low < 10 ? 2 : 0) })]),
-    rows.map((row, i) => dotRow(row, i, x, 8 + i * rowHeight, left)));
+// ---- small pictures of scores: rows [{name, scores, mean: {value, low, high}}] ----
+
+function niceMarks(low, high) {
+  const rough = (high - low || 1) / 4, power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough);
+  const marks = [];
+  for (let m = Math.ceil(low / step) * step; m <= high; m += step) marks.push(Number(m.toPrecision(12)));
+  return marks;
 }
 
-function dotRow(row, index, x, top, left) {
-  const tint = `var(--c${index % COLOURS})`;
-  const name = row.name.length > 22 ? `${row.name.slice(0, 21)}…` : row.name;
-  return [
-    svg("text", { x: left - 12, y: top + 22, "text-anchor": "end", text: name }),
-    row.mean.low === null ? null : svg("line", { x1: x(row.mean.low), x2: x(row.mean.high), y1: top + 10, y2: top + 10, stroke: tint, "stroke-width": 2.5, "stroke-linecap": "round" }),
-    svg("circle", { cx: x(row.mean.value), cy: top + 10, r: 5, fill: tint }),
-    row.scores.map((s) => svg("circle", { cx: x(s), cy: top + 27, r: 4.5, fill: tint, "fill-opacity": 0.5 })),
-  ];
+function frame(values, height) {
+  const width = 560, low = Math.min(...values), high = Math.max(...values), margin = (high - low || 1) * 0.06;
+  const x = (v) => 44 + ((v - low + margin) / (high - low + 2 * margin)) * (width - 60);
+  const marks = niceMarks(low - margin, high + margin);
+  const digits = marks.some((m) => m % 1) ? 2 : 0;
+  const grid = marks.map((m) => [svg("line", { x1: x(m), x2: x(m), y1: 6, y2: height - 26, stroke: "var(--grid)" }),
+    svg("text", { x: x(m), y: height - 8, "text-anchor": "middle", class: "mark", text: number(m, digits) })]);
+  return { width, x, grid, low: low - margin, high: high + margin };
+}
+
+const spoken = (rows) => rows.map((r) => `${r.name}: mean ${number(r.mean.value)} of ${r.scores.length} seeds`).join("; ");
+
+// Every seed a dot, the mean with its interval above.
+export function dots(rows) {
+  const height = rows.length * 46 + 34;
+  const { width, x, grid } = frame(rows.flatMap((r) => [...r.scores, r.mean.low, r.mean.high]).filter((v) => v !== null), height);
+  return svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": spoken(rows), class: "dots" }, grid, rows.map((row, i) => {
+    const tint = `var(--c${i % COLOURS})`, top = 10 + i * 46;
+    return [
+      row.mean.low === null ? null : svg("line", { x1: x(row.mean.low), x2: x(row.mean.high), y1: top + 8, y2: top + 8, stroke: tint, "stroke-width": 2.5, "stroke-linecap": "round" }),
+      svg("circle", { cx: x(row.mean.value), cy: top + 8, r: 5, fill: tint }),
+      row.scores.map((s) => svg("circle", { cx: x(s), cy: top + 25, r: 4.5, fill: tint, "fill-opacity": 0.5 })),
+    ];
+  }));
+}
+
+// The share of seeds above each score.
+export function profile(rows) {
+  const height = 230, y = (share) => 12 + (1 - share) * (height - 46);
+  const { width, x, grid, low, high } = frame(rows.flatMap((r) => r.scores), height);
+  const levels = [0, 0.5, 1].map((v) => [svg("line", { x1: 44, x2: width - 16, y1: y(v), y2: y(v), stroke: "var(--grid)" }),
+    svg("text", { x: 36, y: y(v) + 4, "text-anchor": "end", class: "mark", text: String(v) })]);
+  const path = (scores) => {
+    const sorted = [...scores].sort((a, b) => a - b);
+    const steps_ = sorted.map((s, i) => `H${x(s)}V${y(1 - (i + 1) / sorted.length)}`);
+    return `M${x(low)},${y(1)}${steps_.join("")}H${x(high)}`;
+  };
+  return svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `share of seeds above each score. ${spoken(rows)}`, class: "dots" }, grid, levels,
+    rows.map((row, i) => svg("path", { d: path(row.scores), fill: "none", stroke: `var(--c${i % COLOURS})`, "stroke-width": 2.2, "stroke-linejoin": "round" })));
 }

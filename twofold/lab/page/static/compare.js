@@ -1,7 +1,7 @@
 // Two groups side by side: the numbers are those of `twofold compare --json`.
 
 import { ask, askFile } from "./ask.js";
-import { dots, swatch } from "./chart.js";
+import { Chart, dots, profile, swatch } from "./chart.js";
 import { decimals, download, fill, h, number, steps } from "./dom.js";
 
 const TITLES = { better: "better", worse: "worse", undecided: "not decided", "too few": "too few seeds", unfinished: "unfinished" };
@@ -16,13 +16,14 @@ export class CompareView {
       [["test", "on test seeds"], ["last", "last policy"], ["area", "whole curve"]].map(([value, text]) => h("option", { value, text, selected: value === kept.score })));
     const field = (id, text, input) => h("div", { class: "field" }, h("label", { for: id, text }), input);
     this.result = h("div", { "aria-live": "polite" });
+    this.curves = h("div");
     this.element = h("div", {}, h("form", { class: "controls", onsubmit: (e) => e.preventDefault() },
       field("a", "Baseline", this.a), field("b", "Against", this.b), field("score", "Score", this.score),
-      h("div", { class: "field end" }, h("button", { type: "button", text: "report.html", onclick: () => this.report() }))), this.result);
+      h("div", { class: "field end" }, h("button", { type: "button", text: "report.html", onclick: () => this.report() }))), this.result, this.curves);
   }
 
   update(data) {
-    const groups = data.groups;
+    const groups = (this.groups = data.groups);
     if (!groups.some((g) => g.id === kept.a)) kept.a = groups[0]?.id ?? "";
     const here = groups.find((g) => g.id === kept.a);
     if (!groups.some((g) => g.id === kept.b)) kept.b = groups.find((g) => g !== here && g.world === here?.world && g.steps === here?.steps)?.id ?? "";
@@ -38,6 +39,7 @@ export class CompareView {
     try {
       const found = await ask("compare", { groups, score: kept.score });
       if (asked === this.asked) this.show(found);
+      await this.draw(groups);
     } catch (error) {
       fill(this.result, h("p", { class: "quiet", text: error.message }));
     }
@@ -50,6 +52,19 @@ export class CompareView {
       notes.length ? h("ul", { class: "notes" }, notes.map((n) => h("li", { text: n }))) : null,
       found.tables.map((table) => tableOf(table, found)));
   }
+
+  // The curves of both, as the table of runs draws them.
+  async draw(ids) {
+    const groups = ids.map((id) => this.groups.find((g) => g.id === id)).filter(Boolean);
+    if (new Set(groups.map((g) => g.world)).size > 1) { this.chart?.forget(); this.chart = null; return; }
+    const runs = groups.flatMap((g) => g.runs.filter((r) => !r.copy));
+    const [found, means] = await Promise.all([ask("curves", { runs: Object.fromEntries(runs.map((r) => [r.id, 0])) }), ask("means", { groups: ids })]);
+    if (!this.chart) this.curves.append((this.chart = new Chart("return on validation seeds")).element);
+    this.chart.draw(groups.map((g, index) => ({ name: g.name, index, mean: means.means[g.id] ?? null,
+      seeds: g.runs.filter((r) => !r.copy && found.curves[r.id]?.x.length).map((r) => ({ seed: r.seed, ...found.curves[r.id] })) })));
+  }
+
+  leave() { this.chart?.forget(); }
 
   async report() {
     download("report.html", await askFile("report", { groups: [kept.a, kept.b].filter(Boolean) }));
@@ -68,9 +83,11 @@ function tableOf(table, found) {
     table.verdicts.map(verdict),
     h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Numbers" }, h("table", {}, h("caption", { text: `${found.metric}: ${found.meaning}; one number a seed` }),
       h("thead", {}, h("tr", {}, head.map((t) => h("th", { scope: "col", text: t })))), h("tbody", {}, rows))),
-    h("figure", { class: "card" }, dots(table.rows)),
+    h("div", { class: "plots" }, h("figure", { class: "card chart" }, h("figcaption", {}, h("b", { text: "every seed, mean and 95 % interval" })), dots(table.rows)),
+      Math.min(...table.rows.map((r) => r.scores.length)) < 5 ? null : h("figure", { class: "card chart" }, h("figcaption", {}, h("b", { text: "share of seeds that score more" })), profile(table.rows))),
     table.differences.length ? differences(table) : null,
     table.notes.length ? h("ul", { class: "notes" }, table.notes.map((n) => h("li", { text: n }))) : null,
+    h("details", {}, h("summary", { text: "Commands" }), h("dl", { class: "list" }, table.rows.map((r) => [h("dt", {}, r.name), h("dd", {}, h("code", { text: r.command }))]))),
     physics ? h("p", { class: "quiet", text: `Versions equal: ${physics}` }) : null);
 }
 
