@@ -115,6 +115,17 @@ def test_several_worlds_have_a_verdict_each_and_one_over_all(tmp_path: Path) -> 
     assert found.overall[0].improvement.value == pytest.approx(0.92)
 
 
+def test_comparisons_in_every_world_count_for_the_correction(tmp_path: Path) -> None:
+    two(tmp_path / "p")
+    alone = compare([tmp_path]).tables[0].verdicts[0]
+    hopper = {"env_args.id": "Hopper-v5"}
+    make_group(tmp_path / "h" / "a", LOW, settings=hopper)
+    make_group(tmp_path / "h" / "b", LOW, settings={**hopper, "learner.gamma": 0.9})
+    both = [verdict for table in compare([tmp_path]).tables for verdict in table.verdicts]
+    assert [v.comparisons for v in both] == [2, 2]
+    assert both[1].p == pytest.approx(2 * alone.p)
+
+
 def test_the_optimality_gap_needs_references(tmp_path: Path) -> None:
     make_group(tmp_path, [0.0, 5.0, 10.0, 15.0, 20.0])
     row = compare([tmp_path], references={"Pendulum-v1": (0.0, 10.0)}).tables[0].rows[0]

@@ -154,3 +154,21 @@ def test_commands_are_shown_as_typed() -> None:
     assert typed("/x/__main__.py train --run=/tmp/a 'b c=1'") == "twofold train 'b c=1'"
     assert typed("broken 'quote") == "broken 'quote"
     assert json.dumps(typed("")) == '""'
+
+
+def test_several_worlds_have_sections_of_their_own_and_one_verdict_over_all(tmp_path: Path) -> None:
+    hopper = {"env_args.id": "Hopper-v5", "trainer.steps": 3000}
+    layers = dict.fromkeys(hopper, "envs/hopper.yaml")
+    two(tmp_path / "runs" / "p")
+    make_group(tmp_path / "runs" / "h" / "a", [100.0 * i for i in range(10)], settings=hopper, layers=layers)
+    faster = {**hopper, "learner.gamma": 0.9}
+    make_group(
+        tmp_path / "runs" / "h" / "b", [100 * i + 50.0 for i in range(10)], settings=faster, layers=layers
+    )
+    references = {"Pendulum-v1": (0.0, 20.0), "Hopper-v5": (0.0, 1000.0)}
+    made = write_report([tmp_path / "runs"], tmp_path / "out", references=references)
+    found = read(made.page)
+    assert found.open == []
+    assert "over all worlds: P is the chance" in found.said
+    assert "Performance profile over all worlds" in found.said
+    assert {"profile.svg", "curves_1.svg", "curves_2.svg"} <= {path.name for path in made.files}

@@ -100,6 +100,23 @@ def test_other_worlds_are_never_compared() -> None:
         s.probability_of_improvement([np.ones(2), np.ones(2)], [np.ones(2)])
 
 
+def test_the_distance_of_the_permutation_test_is_brunner_and_munzels() -> None:
+    for x, y, expected in FROZEN["brunner_munzel"]:
+        everyone = np.array([*x, *y])
+        mine = np.array([[1.0] * len(x) + [0.0] * len(y)])
+        chance, variance = s._dealt(mine, s.wins(everyone, everyone))
+        assert (chance[0] - 0.5) / np.sqrt(variance[0]) == pytest.approx(expected, rel=1e-12)
+
+
+def test_three_seeds_that_all_win_are_no_better_than_one_deal_in_ten() -> None:
+    p = s.permutation_p([np.array([7.0, 8.0, 9.0])], [np.array([1.0, 2.0, 3.0])])
+    assert p == pytest.approx(2 / 20, abs=0.01)  # of the twenty ways to deal six runs, two are as far apart
+
+
+def test_equal_scores_are_never_surprising() -> None:
+    assert s.permutation_p([np.ones(5)], [np.ones(5)]) == 1.0
+
+
 def test_holm_multiplies_the_smallest_p_by_their_number() -> None:
     assert s.holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
     assert s.holm([0.9, 0.8]) == [1.0, 1.0]

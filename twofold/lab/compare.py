@@ -102,7 +102,7 @@ def compare(places: Sequence[Path], **asked: Unpack[Asked]) -> Comparison:
         raise UserError(f"no run below {', '.join(map(str, places))}: nothing to compare")
     options = _Options(score, metric, threshold, asked.get("references") or {})
     baseline = asked.get("baseline")
-    tables = [_table(same, options, baseline) for same in _comparable(groups)]
+    tables = _judged([_table(same, options, baseline) for same in _comparable(groups)])
     notes = [*_apart(tables), *_no_baseline(tables, baseline)]
     return Comparison(
         score,
@@ -183,9 +183,7 @@ def _table(groups: list[Group], options: _Options, baseline: str | None) -> Tabl
     if any(d.setting.startswith("env") for d in different):
         notes.append("the settings of the world differ: make sure that scores mean the same")
     physics = {p: v for p, v in first.physics.items() if all(g.physics.get(p) == v for g in groups)}
-    return Table(
-        first.world, first.steps, physics, rows, tuple(_verdicts(rows)), tuple(different), tuple(notes)
-    )
+    return Table(first.world, first.steps, physics, rows, (), tuple(different), tuple(notes))
 
 
 def _group_notes(group: Group) -> list[str]:
@@ -257,18 +255,24 @@ def score_of(run: RunRecord, options: Any) -> float | None:
     return float(curve.mean[-1])
 
 
-def _verdicts(rows: Sequence[Row]) -> list[Verdict]:
-    """Every other group against the first."""
-    if len(rows) < 2:
-        return []
-    base = rows[0]
-    verdicts = [judge(r.name, base.name, [np.array(r.scores)], [np.array(base.scores)]) for r in rows[1:]]
-    verdicts = corrected(verdicts)
-    for i, row in enumerate(rows[1:]):
-        missing = [f"{r.name} seed {s}" for r in (row, base) for s in r.unfinished]
-        if missing:
-            verdicts[i] = waiting(verdicts[i], missing)
-    return verdicts
+def _judged(tables: list[Table]) -> list[Table]:
+    """Every other group of a table against its first; the more comparisons in all tables, the surer each must be."""
+    raw = [(table, row) for table in tables for row in table.rows[1:]]
+    verdicts = corrected([_against(row, table.rows[0]) for table, row in raw])
+    waited = [
+        _postponed(verdict, row, table.rows[0]) for verdict, (table, row) in zip(verdicts, raw, strict=True)
+    ]
+    by_table = {id(t): tuple(v for v, (own, _) in zip(waited, raw, strict=True) if own is t) for t in tables}
+    return [replace(table, verdicts=by_table[id(table)]) for table in tables]
+
+
+def _against(row: Row, base: Row) -> Verdict:
+    return judge(row.name, base.name, [np.array(row.scores)], [np.array(base.scores)])
+
+
+def _postponed(verdict: Verdict, row: Row, base: Row) -> Verdict:
+    missing = [f"{r.name} seed {s}" for r in (row, base) for s in r.unfinished]
+    return waiting(verdict, missing) if missing else verdict
 
 
 # ---- over worlds ----------------------------------------------------------------------------------------------------

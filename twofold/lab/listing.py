@@ -64,21 +64,29 @@ def _line(group: Group, run: RunRecord, metric: str, now: float) -> Line:
 def render(lines: Sequence[Line], problems: Sequence[Problem]) -> str:
     """The table as text."""
     head = ["world", "what differs", "seed", "step", "best", "test", "age", "state", "run"]
-    shown = [head, *(_cells(line) for line in lines)]
+    digits = {
+        w: numbers.decimals(*(v for o in lines if o.world == w for v in (o.best, o.test)))
+        for w in worlds_of(lines)
+    }
+    shown = [head, *(_cells(line, digits[line.world]) for line in lines)]
     count = f"{len(lines)} run{'s' if len(lines) != 1 else ''}"
     return "\n".join(
         [*aligned(shown, left=(0, 1, 7, 8)), count, *(f"left out: {p.message}" for p in problems)]
     )
 
 
-def _cells(line: Line) -> list[str]:
+def worlds_of(lines: Sequence[Line]) -> list[str]:
+    return list(dict.fromkeys(line.world for line in lines))
+
+
+def _cells(line: Line, digits: int) -> list[str]:
     return [
         line.world,
         line.group,
         str(line.seed),
         f"{short_count(line.step)}/{short_count(line.steps)}",
-        "-" if line.best is None else numbers.number(line.best),
-        "-" if line.test is None else numbers.number(line.test),
+        "-" if line.best is None else numbers.number(line.best, digits),
+        "-" if line.test is None else numbers.number(line.test, digits),
         numbers.age(line.age),
         line.state,
         str(line.folder),
