@@ -12,7 +12,7 @@ from twofold.base.errors import UserError
 from twofold.show.panels import HeatMap, Listing, Panel, Replay, Trajectory, read_panel, write_panel
 
 PANELS: list[Panel] = [
-    HeatMap("cross-play", ["a", "b"], ["c"], [[1.0], [2.0]], [[0.1], [0.2]]),
+    HeatMap("cross-play", ["a", "b"], ["c"], [[1.0], [2.0]], [[0.5], [1.5]], [[1.5], [2.5]]),
     Listing("user", ["item", "rating"], [["film", 4.5], ["book", None]], [1], "liked"),
     Trajectory(
         "NiAl", ["#00ff00"], [1.0], [[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]], values={"energy": [-1.0, -2.0]}
@@ -31,7 +31,7 @@ def test_a_panel_is_read_as_it_was_written(tmp_path: Path, panel: Panel) -> None
 
 WRONG: dict[str, Any] = {
     "mean must have 2 rows of 1": lambda: HeatMap("x", ["a", "b"], ["c"], [[1.0]]),
-    "half must have 1 rows of 1": lambda: HeatMap("x", ["a"], ["c"], [[1.0]], [[1.0, 2.0]]),
+    "low must have 1 rows of 1": lambda: HeatMap("x", ["a"], ["c"], [[1.0]], [[1.0, 2.0]]),
     "every row must have 2 cells": lambda: Listing("x", ["a", "b"], [["c"]]),
     "a marked row is not there": lambda: Listing("x", ["a"], [["c"]], [1]),
     "three numbers for each of 1 atoms": lambda: Trajectory("x", ["#000000"], [1.0], [[0.0]]),

@@ -23,20 +23,20 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
 
 @dataclass(frozen=True)
 class HeatMap:
-    """Numbers of rows against columns, each perhaps with half its interval."""
+    """Numbers of rows against columns, each perhaps with the ends of its interval."""
 
     title: str
     rows: list[str]
     columns: list[str]
     mean: list[list[float]]
-    half: list[list[float]] = field(default_factory=list)
+    low: list[list[float]] = field(default_factory=list)
+    high: list[list[float]] = field(default_factory=list)
     kind: str = "heatmap"
 
     def __post_init__(self) -> None:
-        for name, values in (("mean", self.mean), ("half", self.half)):
-            if (name == "mean" or values) and [len(row) for row in values] != [len(self.columns)] * len(
-                self.rows
-            ):
+        for name, values in (("mean", self.mean), ("low", self.low), ("high", self.high)):
+            shape = [len(self.columns)] * len(self.rows)
+            if (name == "mean" or values) and [len(row) for row in values] != shape:
                 raise UserError(
                     f"heat map '{self.title}': {name} must have {len(self.rows)} rows of {len(self.columns)}"
                 )

@@ -189,7 +189,7 @@ def test_hostile_names_are_text(tmp_path: Path, opened: Any) -> None:
 
 def test_panels_of_every_kind_are_drawn(runs: Path, opened: Any) -> None:
     folder = runs / "a" / "seed_1"
-    write_panel(folder, "heat", HeatMap("cross-play", ["us"], ["them"], [[0.75]], [[0.05]]))
+    write_panel(folder, "heat", HeatMap("cross-play", ["us"], ["them"], [[0.75]], [[0.7]], [[0.8]]))
     write_panel(
         folder, "list", Listing("user 17", ["item", "score"], [["film", 4.5], ["book", 3]], [0], "liked")
     )
@@ -208,7 +208,7 @@ def test_panels_of_every_kind_are_drawn(runs: Path, opened: Any) -> None:
         until(lambda: page.tab.locator("table.groups tbody tr").count() == 2)
         page.tab.evaluate("id => { location.hash = `#/run/${id}` }", run_id(folder))
         until(lambda: page.tab.locator("figure.panel").count() == 4)
-        assert "0.75 ±0.05" in page.text(".heatmap")
+        assert "0.75 [0.70, 0.80]" in page.text(".heatmap")
         assert "✓ liked" in page.text(".panel.table")
         page.tab.locator(".panel.replay input").fill("1")
         assert "1 against 0, won" in page.text(".panel.replay")

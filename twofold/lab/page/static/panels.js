@@ -13,14 +13,14 @@ export function panel(data) {
 function heatmap(data) {
   const all = data.mean.flat();
   const low = Math.min(...all), high = Math.max(...all), digits = Math.min(2, decimals(low, high));
-  const cell = (value, half) => {
+  const cell = (value, ends) => {
     const share = high > low ? (value - low) / (high - low) : 0.5;
-    const made = h("td", {}, number(value, digits), half === undefined ? null : h("small", { text: ` ±${number(half, digits)}` }));
+    const made = h("td", {}, number(value, digits), ends[0] === undefined ? null : h("small", { text: ` [${number(ends[0], digits)}, ${number(ends[1], digits)}]` }));
     made.style.background = `color-mix(in oklab, var(--c0) ${Math.round(8 + 72 * share)}%, var(--card))`;
     if (share > 0.55) made.classList.add("strong");
     return made;
   };
-  const rows = data.rows.map((name, i) => h("tr", {}, h("th", { scope: "row", text: name }), data.mean[i].map((v, j) => cell(v, data.half[i]?.[j]))));
+  const rows = data.rows.map((name, i) => h("tr", {}, h("th", { scope: "row", text: name }), data.mean[i].map((v, j) => cell(v, [data.low[i]?.[j], data.high[i]?.[j]]))));
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": data.title }, h("table", { class: "heat" },
     h("thead", {}, h("tr", {}, h("td"), data.columns.map((c) => h("th", { scope: "col", text: c })))), h("tbody", {}, rows)));
 }
