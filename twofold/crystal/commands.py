@@ -210,7 +210,7 @@ def relax_compare(argv: list[str]) -> int:
     text = table(summary(outcomes))
     (out / "table.md").write_text(text + "\n", encoding="utf-8")
     (out / "runs.json").write_text(json.dumps([_plain(o) for o in outcomes], indent=1), encoding="utf-8")
-    plot(outcomes, str(out / "forces.png"), typed.fmax)
+    plot(outcomes, out / "forces.png", typed.fmax)
     title = "Relaxation: " + ", ".join(typed.structures)
     (out / "page.html").write_text(page(outcomes, title, typed.fmax), encoding="utf-8")
     if typed.panel:

@@ -27,6 +27,7 @@ _WIDE, _HALF, _NARROW = (
     5.2,
     4.3,
 )  # inches: a page, half of one, a telephone, all with the same size of type
+_LONGEST_HEADING = 60
 _FILMS = (".mp4", ".webm", ".gif", ".png", ".jpg")
 _MAX_FILM, _MAX_FILMS = 8_000_000, 32_000_000  # bytes of one, and of all in a report
 _TITLES = {"better": "better", "worse": "worse", "undecided": "not decided", "too few": "too few seeds"}
@@ -61,7 +62,8 @@ def write_report(
 def _heading(comparison: Comparison) -> str:
     worlds = " and ".join(dict.fromkeys(t.world for t in comparison.tables))
     groups = list(dict.fromkeys(row.name for t in comparison.tables for row in t.rows))
-    return f"{worlds}: {' against '.join(groups)}" if 1 < len(groups) <= 3 else worlds
+    whole = f"{worlds}: {' against '.join(groups)}"
+    return whole if len(groups) > 1 and len(whole) <= _LONGEST_HEADING else worlds
 
 
 # ---- files beside the page ------------------------------------------------------------------------------------------

@@ -72,7 +72,9 @@ def title(axes: Axes, text: str, below: str = "") -> None:
     """A title to the left, with a quieter line under it."""
     axes.set_title(text, loc="left", fontsize=11.5, fontweight="bold", color=INK, pad=20 if below else 8)
     if below:
-        axes.text(0, 1.025, below, transform=axes.transAxes, fontsize=8.8, color=MUTED, va="bottom")
+        axes.annotate(
+            below, (0, 1), (0, 6), "axes fraction", "offset points", fontsize=8.8, color=MUTED, va="bottom"
+        )
 
 
 def legend(axes: Axes) -> None:
