@@ -135,6 +135,12 @@ def test_the_optimality_gap_needs_references(tmp_path: Path) -> None:
         compare([tmp_path], references={"Pendulum-v1": (1.0, 1.0)})
 
 
+def test_variants_that_never_finished_were_tried_too(tmp_path: Path) -> None:
+    two(tmp_path)
+    make_run(tmp_path / "given_up", score=None, settings={"learner.gamma": 0.1})
+    assert compare([tmp_path]).variants == 3
+
+
 def test_chosen_names_go_before_made_ones(tmp_path: Path) -> None:
     two(tmp_path)
     names = {tmp_path / "b" / f"seed_{i}": "patient" for i in range(1, 11)}

@@ -69,11 +69,7 @@ class Comparison:
     overall: tuple[Verdict, ...]  # over all worlds, for variants that are in each
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
-
-    @property
-    def variants(self) -> int:
-        """How many variants were tried: the more, the better the best of them looks by chance."""
-        return len({variant_key(row.group) for table in self.tables for row in table.rows})
+    variants: int  # how many were tried: the more, the better the best of them looks by chance
 
 
 class Asked(TypedDict, total=False):
@@ -112,6 +108,7 @@ def compare(places: Sequence[Path], **asked: Unpack[Asked]) -> Comparison:
         tuple(_overall(tables, options)),
         found.problems,
         (*notes, *(note for t in tables if not t.rows for note in t.notes)),
+        len({variant_key(group) for group in groups}),
     )
 
 
