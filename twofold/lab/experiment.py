@@ -28,7 +28,8 @@ from twofold.settings.presets import flatten, parse_value, read_yaml
 from twofold.settings.schema import nearest
 
 from .compare import MEANING
-from .groups import variant_settings, world_name
+from .groups import world_name
+from .runs import variant_settings
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=+-]{0,59}")
 _SEEDS = re.compile(r"(\d+)(?:\.\.(\d+))?")

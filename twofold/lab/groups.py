@@ -9,23 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .runs import RunRecord
+from .runs import RunRecord, variant_settings
 
-# Settings that cannot change the bytes of a run: they do not make another variant.
-NEUTRAL = frozenset(
-    {
-        "debug",
-        "trainer.workers",
-        "trainer.engine",
-        "trainer.hang_limit",
-        "trainer.max_restarts",
-        "trainer.restart_window",
-        "trainer.save_every",
-        "trainer.save_seconds",
-        "trainer.keep_checkpoints",
-        "trainer.tensorboard",
-    }
-)
 _COMPUTING = ("torch", "numpy")  # every other package that a run notes is part of its world
 _MAX_NAMED = 4
 
@@ -63,15 +48,9 @@ def group_runs(runs: Iterable[RunRecord]) -> list[Group]:
     """Groups of equal settings, world and physics, in the order of their first run."""
     by_settings: dict[str, list[RunRecord]] = {}
     for run in runs:
-        key = json.dumps(variant_settings(run.settings), sort_keys=True, default=str)
-        by_settings.setdefault(key, []).append(run)
+        by_settings.setdefault(run.variant, []).append(run)
     groups = [group for same in by_settings.values() for group in _by_physics(same)]
     return named(groups)
-
-
-def variant_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that make a variant: all but the seed and those that cannot change the bytes."""
-    return {k: v for k, v in settings.items() if k != "seed" and k not in NEUTRAL}
 
 
 def _by_physics(runs: list[RunRecord]) -> list[Group]:

@@ -10,6 +10,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +26,23 @@ MAX_DEPTH = 8
 MAX_LOG_BYTES = 256_000_000
 _MAX_PACKAGES = 200
 _MAX_METRICS = 200  # names in one line of a log
+
+
+# Settings that cannot change the bytes of a run: they do not make another variant.
+NEUTRAL = frozenset(
+    {
+        "debug",
+        "trainer.workers",
+        "trainer.engine",
+        "trainer.hang_limit",
+        "trainer.max_restarts",
+        "trainer.restart_window",
+        "trainer.save_every",
+        "trainer.save_seconds",
+        "trainer.keep_checkpoints",
+        "trainer.tensorboard",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -85,10 +103,20 @@ class RunRecord:
         """World steps that were asked for."""
         return int(self.settings.get("trainer.steps", 0))
 
+    @cached_property
+    def variant(self) -> str:
+        """What the run shares with all other seeds of it, as one text."""
+        return json.dumps(variant_settings(self.settings), sort_keys=True, default=str)
+
     @property
     def headline(self) -> str:
         """The evaluation world that chooses the best policy: the first."""
         return next(iter(self.curves), next(iter(self.test), "eval"))
+
+
+def variant_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that make a variant: all but the seed and those that cannot change the bytes."""
+    return {k: v for k, v in settings.items() if k != "seed" and k not in NEUTRAL}
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from ..statistics import FEW, Estimate
 _WATCHED = ("config.json", "evaluations.jsonl", "metrics.jsonl", "test.json", "provenance.json")
 TRAINING = "learning: "  # before the names of metrics that the learner wrote
 _PAUSE = 0.5  # seconds that a look at the folder stays fresh
-_HURRY = 0.25  # seconds of reading before the first picture may be drawn
+_FIRST, _NEXT = 0.25, 1.5  # seconds of reading before the first picture, and before it is drawn again
 Stamp = tuple[tuple[int, int, int], ...]
 
 
@@ -68,7 +68,7 @@ class Catalogue:
     def _refresh(self) -> None:
         folders = find_runs([self.place])
         changed = self._forget(set(folders))
-        until = time.monotonic() + _HURRY
+        until = time.monotonic() + (_NEXT if self.entries else _FIRST)
         stale = [f for f in folders if self._stale(f)]
         for index, folder in enumerate(stale):
             if time.monotonic() > until and index:

@@ -27,9 +27,9 @@ from twofold.store import files
 
 from ..compare import compare, to_data
 from ..figures import curves_figure
-from ..groups import NEUTRAL, Group
+from ..groups import Group
 from ..report import film_paths, write_report
-from ..runs import RunRecord, read_lines
+from ..runs import NEUTRAL, RunRecord, read_lines
 from . import actions
 from .catalogue import Catalogue, curve_data, mean_data, overview, panel_paths, run_data, run_files
 from .guard import MAX_BODY, Guard
