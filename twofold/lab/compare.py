@@ -12,12 +12,11 @@ from typing import Any, Literal, TypedDict, Unpack
 import numpy as np
 
 from twofold.base.errors import UserError
-
-from . import statistics
-from .groups import Difference, Group, differences, group_runs
-from .runs import Problem, RunRecord, read_runs
-from .statistics import FEW, Estimate
-from .verdict import Verdict, corrected, judge, waiting
+from twofold.lab import statistics
+from twofold.lab.groups import Difference, Group, differences, group_runs
+from twofold.lab.runs import Problem, RunRecord, read_runs
+from twofold.lab.statistics import FEW, Estimate
+from twofold.lab.verdict import Verdict, corrected, judge, waiting
 
 Score = Literal["test", "last", "area"]
 MEANING: dict[str, str] = {

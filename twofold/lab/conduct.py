@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import cast
 
 from twofold.base.errors import UserError
+from twofold.lab.compare import Score
+from twofold.lab.experiment import Plan, read_plan
+from twofold.lab.jobs import Outcome, View, run_jobs
+from twofold.lab.report import Report, write_report
 from twofold.store import files
-
-from .compare import Score
-from .experiment import Plan, read_plan
-from .jobs import Outcome, View, run_jobs
-from .report import Report, write_report
 
 
 @dataclass(frozen=True)

@@ -22,14 +22,13 @@ from pathlib import Path
 from typing import Any
 
 from twofold.base.errors import ConfigError, UserError
+from twofold.lab.compare import MEANING
+from twofold.lab.groups import world_name
+from twofold.lab.runs import variant_settings
 from twofold.settings.config import Resolved, layers_for, plain, resolve
 from twofold.settings.imports import import_user_code
 from twofold.settings.presets import flatten, parse_value, read_yaml
 from twofold.settings.schema import nearest
-
-from .compare import MEANING
-from .groups import world_name
-from .runs import variant_settings
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=+-]{0,59}")
 _SEEDS = re.compile(r"(\d+)(?:\.\.(\d+))?")

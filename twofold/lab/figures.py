@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twofold.base.errors import UserError
+from twofold.lab import statistics
+from twofold.lab.compare import Comparison, References, Row, Table, normalised
+from twofold.lab.groups import Group, group_runs
+from twofold.lab.runs import RunRecord, read_runs
+from twofold.lab.statistics import FEW
 from twofold.show import style
-
-from . import statistics
-from .compare import Comparison, References, Row, Table, normalised
-from .groups import Group, group_runs
-from .runs import RunRecord, read_runs
-from .statistics import FEW
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

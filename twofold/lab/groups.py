@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .runs import RunRecord, variant_settings
+from twofold.lab.runs import RunRecord, variant_settings
 
 _COMPUTING = ("torch", "numpy")  # every other package that a run notes is part of its world
 _MAX_NAMED = 4

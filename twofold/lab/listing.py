@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from twofold.lab import numbers
+from twofold.lab.groups import Group, group_runs
+from twofold.lab.runs import Problem, RunRecord, read_runs
+from twofold.lab.text import aligned
 from twofold.show.style import short_count
-
-from . import numbers
-from .groups import Group, group_runs
-from .runs import Problem, RunRecord, read_runs
-from .text import aligned
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from .statistics import Estimate
+from twofold.lab.statistics import Estimate
 
 
 def decimals(*values: float | None) -> int:

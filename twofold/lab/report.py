@@ -10,17 +10,16 @@ from pathlib import Path
 from typing import Unpack
 
 from twofold.base.errors import CheckpointError, UserError
+from twofold.lab import html, numbers, tables
+from twofold.lab.compare import MEANING, Asked, Comparison, References, Row, Table, compare
+from twofold.lab.figures import curves_figure, profile_figure, scores_figure
+from twofold.lab.html import element, number, text
+from twofold.lab.runs import RunRecord
+from twofold.lab.text import cells
+from twofold.lab.verdict import Verdict
 from twofold.show import style
 from twofold.show.style import short_count
 from twofold.store import files
-
-from . import html, numbers, tables
-from .compare import MEANING, Asked, Comparison, References, Row, Table, compare
-from .figures import curves_figure, profile_figure, scores_figure
-from .html import element, number, text
-from .runs import RunRecord
-from .text import cells
-from .verdict import Verdict
 
 _WIDE, _HALF, _NARROW = (
     8.4,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .student import quantile
+from twofold.lab.student import quantile
 
 Values = NDArray[np.float64]
 Scores = Sequence[Values]

@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from .compare import Comparison, Row, Table
-from .groups import Group
-from .statistics import Estimate
+from twofold.lab.compare import Comparison, Row, Table
+from twofold.lab.groups import Group
+from twofold.lab.statistics import Estimate
 
 Record = dict[str, Any]
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}

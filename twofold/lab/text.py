@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from twofold.lab import numbers
+from twofold.lab.compare import MEANING, Comparison, Row, Table
+from twofold.lab.statistics import FEW
 from twofold.show.style import short_count
-
-from . import numbers
-from .compare import MEANING, Comparison, Row, Table
-from .statistics import FEW
 
 
 def render(comparison: Comparison) -> str:

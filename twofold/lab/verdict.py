@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from . import statistics
-from .statistics import ENOUGH, Estimate, Scores
+from twofold.lab import statistics
+from twofold.lab.statistics import ENOUGH, Estimate, Scores
 
 Decision = Literal["better", "worse", "undecided", "too few", "unfinished"]
 _ERROR = 1 - statistics.LEVEL

@@ -7,9 +7,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from twofold.lab.jobs import Progress, State, View
 from twofold.show.style import short_count
-
-from .jobs import Progress, State, View
 
 log = logging.getLogger("twofold")
 _COLOURS = {

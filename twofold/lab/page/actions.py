@@ -10,8 +10,7 @@ import sys
 from pathlib import Path
 
 from twofold.base.errors import UserError
-
-from ..runs import RunRecord, lock_holder
+from twofold.lab.runs import RunRecord, lock_holder
 
 
 def stop(run: RunRecord) -> int:

@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 
 from twofold.base.errors import UserError
+from twofold.lab import statistics
+from twofold.lab.figures import BAND_SEEDS, aligned, averaged, band, possible
+from twofold.lab.groups import Group, differences, group_runs
+from twofold.lab.report import film_paths
+from twofold.lab.runs import RunRecord, current, find_runs, held_locks, read_lines, read_run
+from twofold.lab.statistics import FEW, Estimate
 from twofold.store import files
-
-from .. import statistics
-from ..figures import BAND_SEEDS, aligned, averaged, band, possible
-from ..groups import Group, differences, group_runs
-from ..report import film_paths
-from ..runs import RunRecord, current, find_runs, held_locks, read_lines, read_run
-from ..statistics import FEW, Estimate
 
 _WATCHED = ("config.json", "evaluations.jsonl", "metrics.jsonl", "test.json", "provenance.json")
 TRAINING = "learning: "  # before the names of metrics that the learner wrote

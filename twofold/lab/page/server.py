@@ -21,18 +21,25 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from twofold.base.errors import UserError
+from twofold.lab.compare import compare, to_data
+from twofold.lab.figures import curves_figure
+from twofold.lab.groups import Group
+from twofold.lab.page import actions
+from twofold.lab.page.catalogue import (
+    Catalogue,
+    curve_data,
+    mean_data,
+    overview,
+    panel_paths,
+    run_data,
+    run_files,
+)
+from twofold.lab.page.guard import MAX_BODY, Guard
+from twofold.lab.report import film_paths, write_report
+from twofold.lab.runs import NEUTRAL, RunRecord, read_lines
 from twofold.show.panels import read_panel
 from twofold.show.style import to_bytes
 from twofold.store import files
-
-from ..compare import compare, to_data
-from ..figures import curves_figure
-from ..groups import Group
-from ..report import film_paths, write_report
-from ..runs import NEUTRAL, RunRecord, read_lines
-from . import actions
-from .catalogue import Catalogue, curve_data, mean_data, overview, panel_paths, run_data, run_files
-from .guard import MAX_BODY, Guard
 
 PORT = 8642
 _STATIC = Path(__file__).resolve().parent / "static"
