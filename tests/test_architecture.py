@@ -25,6 +25,7 @@ ALLOWED = {  # what each layer may import of twofold besides itself
     "nets": {"base"},
     "learners": {*BELOW_STORE, "store", "nets"},
     **{domain: BELOW_ASSEMBLE | {"assemble"} for domain in DOMAINS},
+    "lab": {*BELOW_STORE, "store", "show"},
 }
 # The hour's reading: the learning loop, and TD3 on top of it with the engine that writes its equations out.
 TD3 = ("td3", "config", "nets", "engine", "policy", "actor_critic")

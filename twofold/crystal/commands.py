@@ -20,9 +20,11 @@ from ase.optimize.optimize import Optimizer
 from twofold.base.errors import UserError
 from twofold.crystal.calculators import NAMES, Counted, calculator_factory
 from twofold.crystal.compare import METHODS, Outcome, Row, compare, method, plot, summary, table
+from twofold.crystal.panels import trajectory_panel
 from twofold.crystal.spring import largest
 from twofold.crystal.structures import Distortion, load
 from twofold.crystal.viewer import page
+from twofold.show.panels import write_panel
 
 Make = Callable[[], Calculator]
 RELAX_HELP = f"""examples:
@@ -191,6 +193,9 @@ def relax_compare(argv: list[str]) -> int:
         "--seeds", type=int, default=1, help="displaced starts per structure (needs --rattle)"
     )
     parser.add_argument("--out", default="relax-compare", help="folder for table, plot and page")
+    parser.add_argument(
+        "--panel", type=Path, metavar="RUN", help="also show the first path of td3 on RUN's page"
+    )
     typed = parser.parse_args(argv)
     methods = tuple(name.strip().lower() for name in typed.methods.split(","))
     for name in methods:
@@ -205,9 +210,12 @@ def relax_compare(argv: list[str]) -> int:
     text = table(summary(outcomes))
     (out / "table.md").write_text(text + "\n", encoding="utf-8")
     (out / "runs.json").write_text(json.dumps([_plain(o) for o in outcomes], indent=1), encoding="utf-8")
-    plot(outcomes, str(out / "forces.png"), typed.fmax)
+    plot(outcomes, out / "forces.png", typed.fmax)
     title = "Relaxation: " + ", ".join(typed.structures)
     (out / "page.html").write_text(page(outcomes, title, typed.fmax), encoding="utf-8")
+    if typed.panel:
+        shown = next((o for o in outcomes if o.method == "td3" and o.frames), outcomes[0])
+        write_panel(typed.panel, "relaxation", trajectory_panel(shown))
     print(text)
     for name in ("table.md", "runs.json", "forces.png", "page.html"):
         print(f"wrote      {out / name}")

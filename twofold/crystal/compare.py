@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from twofold.core.experience import Array
 from twofold.crystal.calculators import Counted
 from twofold.crystal.relaxer import TD3Relaxer
 from twofold.crystal.spring import largest
+from twofold.show import style
 
 Make = Callable[
     [Any], Any
@@ -197,23 +199,20 @@ def table(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def plot(outcomes: list[Outcome], path: str, fmax: float) -> None:
+def plot(outcomes: list[Outcome], path: Path, fmax: float) -> None:
     """Largest force against force calls: thin lines for runs, thick ones for the median of a method."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 5), layout="tight")
-    axes = figure.subplots()
+    figure, panels = style.new_figure(8, 5)
+    axes = panels[0, 0]
     for index, name in enumerate(dict.fromkeys(o.method for o in outcomes)):
         runs = [np.minimum.accumulate(o.forces) for o in outcomes if o.method == name and o.forces]
         longest = max(len(r) for r in runs)
         padded = np.array([np.pad(r, (0, longest - len(r)), mode="edge") for r in runs])
-        colour = f"C{index % 10}"
+        colour, calls = style.colour(index), np.arange(1, longest + 1)
         for r in runs[:10]:
-            axes.semilogy(np.arange(1, len(r) + 1), r, color=colour, alpha=0.15, linewidth=0.7)
-        axes.semilogy(
-            np.arange(1, longest + 1), np.median(padded, axis=0), color=colour, label=name, linewidth=2
-        )
-    axes.axhline(fmax, color="black", linestyle=":", linewidth=1)
+            axes.semilogy(calls[: len(r)], r, color=colour, alpha=0.2, linewidth=0.8)
+        axes.semilogy(calls, np.median(padded, axis=0), color=colour, label=name, linewidth=2.2)
+    axes.axhline(fmax, color=style.INK, linestyle=":", linewidth=1)
     axes.set(xlabel="force calls", ylabel="largest force (eV/Å)")
-    axes.legend()
-    figure.savefig(path, dpi=130)
+    style.title(axes, "Relaxation", "every run thin, the median of each method bold; dotted: the goal")
+    style.legend(axes)
+    style.write_figure(figure, path)

@@ -19,7 +19,7 @@ MOST_FRAMES = 150  # per run: longer ones are thinned, first and last kept
 
 def page(outcomes: list[Outcome], title: str, fmax: float) -> str:
     """The HTML of a comparison."""
-    runs = [_run(outcome) for outcome in outcomes if outcome.final is not None and outcome.frames]
+    runs = [drawn(outcome) for outcome in outcomes if outcome.final is not None and outcome.frames]
     rows = summary(outcomes)
     heads = "".join(f"<th>{html.escape(name)}</th>" for name in rows[0])
     body = "".join("<tr>" + "".join(f"<td>{_cell(v)}</td>" for v in row.values()) + "</tr>" for row in rows)
@@ -36,7 +36,8 @@ def _cell(value: str | int | float) -> str:
     return f"{value:.2f}" if isinstance(value, float) else html.escape(str(value))
 
 
-def _run(outcome: Outcome) -> dict[str, Any]:
+def drawn(outcome: Outcome) -> dict[str, Any]:
+    """What a picture of the path needs: colours and sizes of the atoms, the cell, frames with energy and force."""
     atoms: Atoms = outcome.final or Atoms()
     keep = np.unique(np.linspace(0, len(outcome.frames) - 1, MOST_FRAMES).astype(int))
     return {

@@ -64,6 +64,11 @@ def recommend(argv: list[str]) -> int:
         history = [_rated(entry) for entry in options.history]
         flags = {"repeats": options.repeats, "rated": options.rated}
         found = policy.recommend(history=history, k=options.k, user=options.user, **flags)
+        if options.panel:
+            from twofold.recsys.panels import user_panel
+            from twofold.show.panels import write_panel
+
+            write_panel(Path(_run_of(options)), "user", user_panel(policy, history, found, options.user))
         _print_items(policy, found, options)
     return 0
 
@@ -124,6 +129,7 @@ def _recommend_parser() -> argparse.ArgumentParser:
     typed.add_argument(
         "--data", metavar="FILE", help="today's ratings: new, gone and rated items, mapped by name"
     )
+    typed.add_argument("--panel", action="store_true", help="also show the table on the run's page")
     typed.add_argument("--everyone", metavar="FILE.csv", help="write the lists of all users of the data")
     typed.add_argument(
         "--reachability",

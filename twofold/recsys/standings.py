@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from twofold.assemble import fits
 from twofold.recsys.baselines import baselines
@@ -23,6 +22,7 @@ from twofold.recsys.recommend import Recommender, parts_of
 from twofold.recsys.users import Users
 from twofold.recsys.worlds import make
 from twofold.settings.config import own_settings
+from twofold.show import style
 from twofold.store import files
 from twofold.store.policy_file import LoadedPolicy, load_policy
 from twofold.store.run import provenance
@@ -252,14 +252,14 @@ def write(found: Standings, out: Path) -> None:
 
 def draw(found: Table, path: Path) -> None:
     """Bars of the mean return with intervals, one panel per mode."""
-    figure = Figure(figsize=(6 * len(found), 6))
-    axes = figure.subplots(1, len(found), squeeze=False)
-    for axis, (mode, rows) in zip(axes[0], found.items(), strict=True):
+    figure, panels = style.new_figure(6 * len(found), 6, (1, len(found)))
+    for axes, (mode, rows) in zip(panels[0], found.items(), strict=True):
         names = sorted(rows, key=lambda name: rows[name]["return"]["mean"])
         means = [rows[name]["return"]["mean"] for name in names]
         halves = [rows[name]["return"]["half"] for name in names]
-        axis.barh(names, means, xerr=halves, color=["tab:grey" if "*" in n else "tab:blue" for n in names])
-        axis.set_title(mode)
-        axis.set_xlabel("mean cumulative rating (grey: looks at the truth)")
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
+        colours = [style.GRID if "*" in name else style.colour(0) for name in names]
+        axes.barh([style.literal(n) for n in names], means, xerr=halves, color=colours, ecolor=style.MUTED)
+        axes.grid(axis="y", visible=False)
+        axes.set_xlabel("mean cumulative rating")
+        style.title(axes, mode, "grey: looks at the truth")
+    style.write_figure(figure, path)

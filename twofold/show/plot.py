@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from twofold.base.errors import UserError
 from twofold.base.statistics import half_interval
-from twofold.store.files import replace_bytes
+from twofold.show import style
 from twofold.store.jsonlines import JsonLines
 
 
@@ -32,25 +31,20 @@ def curve(folder: Path, world: str | None = None, metric: str = "return") -> tup
 def draw_curves(
     folders: list[Path], out: Path, *, world: str | None = None, metric: str = "return", mean: bool = False
 ) -> Path:
-    """Write a PNG of the learning curves."""
-    from matplotlib.figure import Figure  # not pyplot, whose state is the caller's
-
-    figure = Figure(figsize=(7, 4.2), layout="constrained")
-    axes = figure.subplots()
-    curves = [curve(folder, world, metric) for folder in folders]
+    """Write a picture of the learning curves."""
+    figure, panels = style.new_figure()
+    axes, curves = panels[0, 0], [curve(folder, world, metric) for folder in folders]
     if mean and len(curves) > 1:
         _draw_mean(axes, curves)
     else:
-        for folder, (steps, values) in zip(folders, curves, strict=True):
-            axes.plot(steps, values, marker=".", label=folder.name)
-    axes.set_xlabel("world steps")
-    axes.set_ylabel(f"{metric} (mean of the evaluation episodes)")
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize="small")
-    picture = io.BytesIO()
-    figure.savefig(picture, dpi=130, format=out.suffix[1:] or "png")
-    replace_bytes(out, picture.getvalue())
-    return out
+        for index, (folder, (steps, values)) in enumerate(zip(folders, curves, strict=True)):
+            how = {"color": style.colour(index), "linestyle": style.dash(index), "marker": "."}
+            axes.plot(steps, values, label=style.literal(folder.name), **how)
+    style.title(axes, style.literal(f"{metric} on validation seeds"))
+    style.steps_axis(axes)
+    axes.set_ylabel(style.literal(metric))
+    style.legend(axes)
+    return style.write_figure(figure, out if out.suffix else out.with_suffix(".png"))
 
 
 def _draw_mean(axes: Any, curves: list[tuple[Any, Any]]) -> None:
@@ -59,6 +53,7 @@ def _draw_mean(axes: Any, curves: list[tuple[Any, Any]]) -> None:
     steps, values = curves[0][0][:length], np.stack([v[:length] for _, v in curves])
     middle = values.mean(axis=0)
     half = np.array([half_interval(s, len(values)) for s in values.std(axis=0, ddof=1)])
-    axes.plot(steps, values.T, color="grey", linewidth=0.7, alpha=0.7)
-    axes.plot(steps, middle, label=f"mean of {len(curves)} runs")
-    axes.fill_between(steps, middle - half, middle + half, alpha=0.2, label="95 % interval")
+    colour = style.colour(0)
+    axes.plot(steps, values.T, color=colour, linewidth=0.8, alpha=0.35)
+    axes.plot(steps, middle, color=colour, linewidth=2.2, label=f"mean of {len(curves)} runs, 95 % interval")
+    axes.fill_between(steps, middle - half, middle + half, color=colour, alpha=0.16, linewidth=0)

@@ -128,8 +128,10 @@ def _show(chosen: argparse.Namespace) -> int:
 
 def eval_partners(argv: list[str]) -> int:
     """twofold eval RUN ... --partners=SET: cross-play with every partner, as table, heat map and curves."""
+    from twofold.show.panels import write_panel
     from twofold.store.policy_file import load_policy
     from twofold.team.crossplay import cross_play, draw_adaptation, draw_cross_play
+    from twofold.team.panels import cross_play_panel
 
     chosen = _eval_options(argv)
     found = read_partners(chosen.partners)
@@ -141,6 +143,8 @@ def eval_partners(argv: list[str]) -> int:
     _write_table(chosen.out / "cross_play.csv", played)
     draw_cross_play(played, chosen.out / "cross_play.png")
     draw_adaptation(played.curves, chosen.out / "adaptation.png")
+    if chosen.panel:
+        write_panel(chosen.panel, "cross_play", cross_play_panel(played))
     _print_table(played)
     print(f"table      {chosen.out / 'cross_play.csv'}\nheat map   {chosen.out / 'cross_play.png'}")
     print(f"adaptation {chosen.out / 'adaptation.png'}")
@@ -162,6 +166,7 @@ def _eval_options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--out", type=Path, default=Path("cross_play"), help="folder for the table and pictures"
     )
+    parser.add_argument("--panel", type=Path, metavar="RUN", help="also show the heat map on RUN's page")
     chosen = parser.parse_args(argv)
     if chosen.episodes < 1:
         raise UserError("--episodes is at least 1")

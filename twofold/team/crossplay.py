@@ -12,6 +12,7 @@ from twofold.base.statistics import half_interval, summaries
 from twofold.core.evaluate import evaluate
 from twofold.core.experience import Array, Obs
 from twofold.core.protocols import Policy, State, World
+from twofold.show import style
 from twofold.store.policy_file import LoadedPolicy
 from twofold.team.seating import Group, Seating, greedy
 from twofold.team.sets import PartnerSet
@@ -153,37 +154,36 @@ def cross_play(
 
 def draw_cross_play(found: CrossPlay, path: Path) -> None:
     """The matrix as a heat map with its numbers and intervals."""
-    from matplotlib.figure import Figure  # not pyplot, whose state is the caller's
-
     rows, columns, mean = found.policies, found.partners, found.mean
-    figure = Figure(figsize=(2 + 0.9 * len(columns), 1.5 + 0.6 * len(rows)), layout="constrained")
-    axes = figure.subplots()
-    image = axes.imshow(mean, cmap="viridis", aspect="auto")
-    marked = [f"{name} ({kind})" for name, kind in zip(columns, found.kinds, strict=True)]
+    figure, panels = style.new_figure(2.6 + 0.9 * len(columns), 1.9 + 0.6 * len(rows))
+    axes = panels[0, 0]
+    image = axes.imshow(mean, cmap="cividis", aspect="auto")  # the same order of brightness for every eye
+    axes.grid(visible=False)
+    marked = [style.literal(f"{name} ({kind})") for name, kind in zip(columns, found.kinds, strict=True)]
     axes.set_xticks(range(len(columns)), marked, rotation=45, ha="right")
-    axes.set_yticks(range(len(rows)), rows)
+    axes.set_yticks(range(len(rows)), [style.literal(r) for r in rows])
     middle = (mean.max() + mean.min()) / 2
     for i, j in np.ndindex(*mean.shape):
         colour = "black" if mean[i, j] > middle else "white"
         text = f"{mean[i, j]:.2f}\n{found.low[i, j]:.2f} to {found.high[i, j]:.2f}"
         axes.text(j, i, text, ha="center", va="center", color=colour, fontsize=7)
-    figure.colorbar(image, label=found.metric)
-    figure.savefig(path, dpi=120)
+    figure.colorbar(image, label=style.literal(found.metric))
+    style.title(axes, "Cross-play")
+    style.write_figure(figure, path)
 
 
 def draw_adaptation(curves: dict[str, Array], path: Path) -> None:
     """Return so far over the steps since a partner was met, mean and 95 % interval."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    axes = figure.subplots()
-    for name, curve in curves.items():
-        mean = curve.mean(0)
+    figure, panels = style.new_figure()
+    axes = panels[0, 0]
+    for index, (name, curve) in enumerate(curves.items()):
+        mean, colour = curve.mean(0), style.colour(index)
         spread = curve.std(0, ddof=1) if len(curve) > 1 else np.zeros_like(mean)
         half = np.array([half_interval(float(one), len(curve)) for one in spread])
-        axes.plot(mean, label=f"{name} ({len(curve)} episodes)")
-        axes.fill_between(range(len(mean)), mean - half, mean + half, alpha=0.2)
-    axes.set_xlabel("steps since the partner was met")
-    axes.set_ylabel("return so far")
-    axes.legend(fontsize=7)
-    figure.savefig(path, dpi=120)
+        label = style.literal(f"{name} ({len(curve)} episodes)")
+        axes.plot(mean, color=colour, linestyle=style.dash(index), linewidth=2, label=label)
+        axes.fill_between(range(len(mean)), mean - half, mean + half, color=colour, alpha=0.16, linewidth=0)
+    axes.set(xlabel="steps since the partner was met", ylabel="return so far")
+    style.title(axes, "Getting used to a partner", "mean over episodes with its 95 % interval")
+    style.legend(axes)
+    style.write_figure(figure, path)

@@ -1,0 +1,1 @@
+"""Many runs: statistics over seeds, comparisons, figures, reports, experiments, and the page."""

@@ -1,0 +1,67 @@
+"""An experiment from its file to its report: run what is not done, then say what the runs show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from twofold.base.errors import UserError
+from twofold.lab.compare import Score
+from twofold.lab.experiment import Plan, read_plan
+from twofold.lab.jobs import Outcome, View, run_jobs
+from twofold.lab.report import Report, write_report
+from twofold.store import files
+
+
+@dataclass(frozen=True)
+class Conducted:
+    """How the jobs ended, and the report, if there is anything to report yet."""
+
+    plan: Plan
+    outcome: Outcome
+    report: Report | None
+    why_no_report: str = ""
+
+    @property
+    def exit_code(self) -> int:
+        if self.outcome.signal is not None:
+            return 128 + self.outcome.signal
+        return 0 if self.outcome.done else 1
+
+
+def conduct(
+    path: Path, folder: Path, view: View, *, jobs: int = 2, imports: tuple[str, ...] = ()
+) -> Conducted:
+    """Run an experiment file into `folder`; repeated, it goes on; done, it only writes the report again."""
+    plan = read_plan(path, folder, imports)
+    folder.mkdir(parents=True, exist_ok=True)
+    files.replace_bytes(folder / "experiment.yaml", path.read_bytes())
+    return conduct_plan(plan, folder, view, jobs=jobs)
+
+
+def conduct_plan(plan: Plan, folder: Path, view: View, *, jobs: int = 2) -> Conducted:
+    """Run a plan and report what is there."""
+    outcome = run_jobs(plan.jobs, folder, view, limit=jobs)
+    try:
+        return Conducted(plan, outcome, report_plan(plan, folder))
+    except UserError as error:
+        return Conducted(plan, outcome, None, str(error))
+
+
+def report_plan(plan: Plan, folder: Path) -> Report:
+    """The report of a plan's runs, as far as they have come, below folder/report."""
+    places = [job.folder for job in plan.jobs if job.folder.is_dir()]
+    if not places:
+        raise UserError(f"no run of '{plan.title}' has begun in {folder}: nothing to report")
+    return write_report(
+        places,
+        folder / "report",
+        title=plan.title,
+        score=cast(Score, plan.score),
+        metric=plan.metric,
+        threshold=plan.threshold,
+        baseline=plan.baseline,
+        references=plan.references,
+        names=plan.names,
+    )

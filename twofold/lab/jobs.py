@@ -1,0 +1,248 @@
+"""Runs the jobs of a plan as child processes until all are done; can be killed and repeated at any moment.
+
+The state of a plan is the run directories: nothing else is kept. A job is a command that goes on where it was, so
+repeating is always right. Children are told to stop (SIGTERM: they save) when this process ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Literal, Protocol
+
+from twofold.base.errors import UserError
+from twofold.base.signals import Signals
+from twofold.lab.experiment import Job
+from twofold.lab.runs import last_step, lock_holder, read_run
+
+State = Literal["waiting", "running", "done", "stopped", "failed"]
+_ERRORS_AT_A_STEP = 2  # an error that comes back at the same step will come back again
+_KILLS_AT_A_STEP = 5  # killed by the system or by hand: may be chance, for longer
+_TICK = 0.5  # seconds between looks
+_LOG_TAIL = 4_000
+
+
+@dataclass
+class Progress:
+    """Where one job is."""
+
+    job: Job
+    state: State = "waiting"
+    step: int = 0
+    speed: float = 0.0  # steps a second, since it was started here
+    message: str = ""
+    process: subprocess.Popen[bytes] | None = None
+    ends: list[tuple[int, bool]] = field(default_factory=list)  # step of each end, and whether it was killed
+    _began: tuple[float, int] = (0.0, 0)
+
+
+class View(Protocol):
+    """Shows the progress to a person."""
+
+    def __enter__(self) -> View: ...
+    def __exit__(self, *_: Any) -> None: ...
+    def show(self, jobs: Sequence[Progress]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How it ended: all jobs, and the signal that stopped it, if one did."""
+
+    jobs: tuple[Progress, ...]
+    signal: int | None = None
+
+    @property
+    def failed(self) -> list[Progress]:
+        return [p for p in self.jobs if p.state == "failed"]
+
+    @property
+    def done(self) -> bool:
+        return all(p.state == "done" for p in self.jobs)
+
+
+def run_jobs(
+    jobs: Sequence[Job], folder: Path, view: View, *, limit: int = 2, tick: float = _TICK
+) -> Outcome:
+    """Run every job that is not done, `limit` at a time; returns when nothing is left to do, or after a signal."""
+    if limit < 1:
+        raise UserError(f"--jobs must be at least 1, got {limit}")
+    folder.mkdir(parents=True, exist_ok=True)
+    with _only_one(folder), Signals() as stop, view:
+        runner = _Runner([Progress(job) for job in jobs], folder / "logs", limit)
+        try:
+            runner.look()
+            while runner.busy() and not stop():
+                runner.tick()
+                view.show(runner.jobs)
+                _sleep(tick, stop)
+        finally:
+            runner.stop()
+            view.show(runner.jobs)
+        return Outcome(tuple(runner.jobs), stop.received)
+
+
+@contextmanager
+def _only_one(folder: Path) -> Iterator[None]:
+    """Refuse a second process on the same experiment; the lock of a dead one is free by itself."""
+    try:
+        handle = os.open(
+            folder / "experiment.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644
+        )
+    except OSError as error:
+        raise UserError(f"cannot write {folder / 'experiment.lock'}: {error.strerror}") from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise UserError(f"another process runs the experiment in {folder}: stop it first") from None
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def _sleep(seconds: float, stop: Callable[[], bool]) -> None:
+    until = time.monotonic() + seconds
+    while not stop() and (left := until - time.monotonic()) > 0:
+        time.sleep(min(left, 0.1))
+
+
+class _Runner:
+    """The children and what is known of each job."""
+
+    def __init__(self, jobs: list[Progress], logs: Path, limit: int) -> None:
+        self.jobs, self.logs, self.limit = jobs, logs, limit
+
+    def look(self) -> None:
+        """Which jobs are done already: their directories say so."""
+        for progress in self.jobs:
+            progress.step = last_step(progress.job.folder)
+            if _finished(progress.job):
+                progress.state = "done"
+
+    def busy(self) -> bool:
+        return any(p.state in ("waiting", "running") for p in self.jobs)
+
+    def tick(self) -> None:
+        """Notice what ended, start what may start, see how far the others are."""
+        for progress in self.jobs:
+            if progress.state == "running":
+                self._watch(progress)
+        free = self.limit - sum(p.state == "running" for p in self.jobs)
+        for progress in [p for p in self.jobs if p.state == "waiting"]:
+            if free <= 0:
+                break
+            free -= self._start(progress)
+
+    def _start(self, progress: Progress) -> bool:
+        """Start a job, unless a process of before still holds its directory: then it is asked again later."""
+        if holder := lock_holder(progress.job.folder / "lock"):
+            progress.message = f"process {holder} still has it"
+            return False
+        self.logs.mkdir(exist_ok=True)
+        with open(_log_path(self.logs, progress.job), "ab") as log_file:
+            progress.process = start(progress.job.argv, log_file)
+        progress.state, progress.message = "running", ""
+        progress.step = last_step(progress.job.folder)
+        progress._began = (time.monotonic(), progress.step)
+        return True
+
+    def _watch(self, progress: Progress) -> None:
+        step = last_step(progress.job.folder)
+        began, first = progress._began
+        if step != progress.step and step > first:
+            progress.speed = (step - first) / (time.monotonic() - began)
+        progress.step = step
+        assert progress.process is not None
+        if ended(progress.process):
+            self._end(progress, progress.process.returncode)
+
+    def _end(self, progress: Progress, code: int) -> None:
+        """Done; or stopped by somebody; or to be repeated; or failed for good."""
+        progress.process, progress.speed = None, 0.0
+        progress.message = "" if code == 0 else last_words(_log_path(self.logs, progress.job))
+        if code == 0:
+            progress.state = "done"
+        elif code in (128 + signal.SIGTERM, 128 + signal.SIGINT, -signal.SIGTERM, -signal.SIGINT):
+            progress.state, progress.message = "stopped", "somebody stopped it; repeat the command to go on"
+        else:
+            killed = code < 0
+            progress.ends.append((progress.step, killed))
+            often = _KILLS_AT_A_STEP if killed else _ERRORS_AT_A_STEP
+            again = progress.ends.count((progress.step, killed)) < often
+            progress.state = "waiting" if again else "failed"
+            if killed:
+                progress.message = f"killed by {signal.Signals(-code).name}"
+
+    def stop(self) -> None:
+        """Ask all children to save and stop, and wait for them."""
+        running = [p for p in self.jobs if p.process is not None]
+        for progress in running:
+            assert progress.process is not None
+            progress.process.terminate()
+        for progress in running:
+            assert progress.process is not None
+            while not ended(progress.process):
+                time.sleep(0.02)
+            progress.process, progress.state = None, "stopped"
+            progress.step = last_step(progress.job.folder)
+
+
+def _finished(job: Job) -> bool:
+    """True if the directory says that the run came to its end."""
+    if not (job.folder / "config.json").exists():
+        return False
+    try:
+        record, _ = read_run(job.folder)
+    except UserError:
+        return False  # the command itself will say what is wrong
+    return record.state == "finished" and record.steps == job.steps
+
+
+def start(argv: Sequence[str], log_file: IO[bytes]) -> subprocess.Popen[bytes]:
+    """A child in a session of its own that is told to stop when this process dies."""
+    leash = [sys.executable, "-m", "twofold.lab.leash", str(os.getpid())]
+    environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
+    return subprocess.Popen(
+        [*leash, *argv],
+        stdin=subprocess.DEVNULL,
+        stdout=log_file,
+        stderr=log_file,
+        start_new_session=True,
+        env=environment,
+    )
+
+
+def ended(process: subprocess.Popen[bytes]) -> bool:
+    """True if the child is gone; whatever it left in its session goes with it."""
+    if process.returncode is None:
+        found = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if found is None:
+            return False
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)  # before it is reaped its number cannot be anybody else's
+        process.wait()
+    return True
+
+
+def _log_path(logs: Path, job: Job) -> Path:
+    return logs / f"{job.world}_{job.variant}_seed{job.seed}.txt"
+
+
+def last_words(path: Path) -> str:
+    """The last line that a child wrote: the reason, if it failed."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_TAIL))
+            lines = file.read().decode(errors="replace").strip().splitlines()
+    except OSError:
+        return ""
+    return lines[-1].strip() if lines else ""
