@@ -37,10 +37,12 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _domain_commands() -> dict[str, tuple[str, str]]:
-    """The commands that the domains bring: name -> ('module:function', one line of help)."""
+    """The commands of the lab and of the domains: name -> ('module:function', one line of help)."""
+    from twofold.lab.commands import COMMANDS
     from twofold.settings.domains import domains
 
-    return {name: command for domain in domains().values() for name, command in domain.commands.items()}
+    theirs = {name: command for domain in domains().values() for name, command in domain.commands.items()}
+    return {**COMMANDS, **theirs}
 
 
 def _dispatch(command: str, argv: list[str]) -> int:
