@@ -4,7 +4,7 @@ import pytest
 
 from twofold.base.errors import ConfigError
 from twofold.base.setting import setting, settings
-from twofold.settings.config import Config, load
+from twofold.settings.config import Config, load, settings_from
 from twofold.settings.domains import domains
 from twofold.settings.explain import declared, explained, json_schema
 from twofold.settings.presets import Kind, config_names
@@ -121,3 +121,20 @@ def test_presets_have_names_of_their_own_in_all_domains(kind: Kind) -> None:
 def test_td3_has_at_most_twenty_settings() -> None:
     found = schema_of(learners.get("td3").config)
     assert len([path for path in found.all if "." not in path]) <= 20
+
+
+def test_a_dictionary_of_settings_is_explained_entry_by_entry() -> None:
+    pytest.importorskip("ase")
+    text = explained(load("td3_crystal", "crystal").config, "env_args")
+    assert "dictionary of StructureSet" in text and "env_args.sets.NAME.rattle" in text
+
+
+def test_a_list_that_is_too_short_says_so() -> None:
+    @settings
+    class Pair:
+        pair: tuple[float, float] = setting("two numbers", default=(0.0, 1.0))
+
+    with pytest.raises(
+        ConfigError, match=r"env_args\.pair needs more values than it was given: number 2 is missing"
+    ):
+        settings_from(Pair, {"pair": [0.1]}, "env_args.")

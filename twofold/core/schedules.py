@@ -16,8 +16,8 @@ class Schedule:
 
     start: float = setting("the value at first; a bare number means this and nothing else", default=0.0)
     end: float | None = setting("the value at last; null: it never moves", default=None)
-    after: float = setting("it begins to move here", default=0.0, ge=0, unit="see per")
-    over: float = setting("it moves over this long", default=1_000_000.0, gt=0, unit="see per")
+    after: float = setting("it begins to move here, counted by `per`", default=0.0, ge=0)
+    over: float = setting("it moves over this long, counted by `per`", default=1_000_000.0, gt=0)
     per: Literal["step", "episode", "update"] = setting("what `after` and `over` count", default="step")
     shape: Literal["linear", "exponential"] = setting("how it moves", default="linear")
 

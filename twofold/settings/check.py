@@ -73,6 +73,11 @@ def _named(error: ValidationError, prefix: str, schema: Schema) -> ConfigError:
     """The first finding in our words, with the nearest right one of several choices."""
     one = error.errors()[0]
     path = prefix + ".".join(map(str, one["loc"]))
+    if one["type"] == "missing" and isinstance(one["loc"][-1], int):
+        parent = path.rpartition(".")[0]
+        return ConfigError(
+            f"{parent} needs more values than it was given: number {one['loc'][-1] + 1} is missing"
+        )
     if one["type"] == "missing":
         return ConfigError(f"the setting {path} has no default: give {path}=...")
     if one["type"] == "unexpected_keyword_argument":

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import TypeAdapter
 
 from twofold.base.errors import ConfigError
 from twofold.settings.config import Config, RunSettings, sections
-from twofold.settings.schema import REQUIRED, Setting, nearest, schema_of, type_name
+from twofold.settings.schema import REQUIRED, Setting, group_of, is_dict, nearest, schema_of, type_name
 
 
 def declared(config: Config) -> dict[str, list[Setting]]:
@@ -19,8 +19,17 @@ def declared(config: Config) -> dict[str, list[Setting]]:
     found = {"": list(schema_of(RunSettings).leaves.values())}
     for section, cls in sections(chosen).items():
         schema = schema_of(cls, f"{section}.")
-        found[section] = [schema.all[path] for path in _in_order(schema.all)]
+        found[section] = [
+            s for path in _in_order(schema.all) for s in (schema.all[path], *_inside(schema.all[path]))
+        ]
     return found
+
+
+def _inside(setting: Setting) -> list[Setting]:
+    """The settings of each entry of a dictionary of settings."""
+    inner = get_args(setting.type)
+    group = group_of(inner[1]) if is_dict(setting.type) and inner else None
+    return [] if group is None else list(schema_of(group, f"{setting.path}.NAME.").leaves.values())
 
 
 def _in_order(paths: Iterable[str]) -> list[str]:
@@ -58,6 +67,8 @@ def _lines(setting: Setting) -> str:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{{', '.join(map(str, value))}}}"
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         given = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
         blank = type(value)()

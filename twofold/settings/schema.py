@@ -118,7 +118,8 @@ def type_name(kind: Any) -> str:
     if origin is tuple:
         return f"list of {type_name(inner[0])}"
     if is_dict(kind):
-        return "dictionary"
+        inside = group_of(inner[1]) if inner else None
+        return "dictionary" if inside is None else f"dictionary of {inside.__name__}"
     names = {int: "whole number", float: "number", bool: "true | false", str: "text"}
     return names.get(kind, getattr(kind, "__name__", str(kind)))
 
