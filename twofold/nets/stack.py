@@ -38,8 +38,9 @@ ACTIVATIONS: dict[str, Activation] = {
         lambda gradient, y, out: _aten.elu_backward.grad_input(gradient, 1, 1, 1, True, y, grad_input=out),
     ),
     "gelu": Activation(
-        lambda x, out: _aten.gelu.out(x, out=out),
-        lambda gradient, x, out: _aten.gelu_backward.grad_input(gradient, x, grad_input=out),
+        # With `out`, torch 2.13 computes it wrongly where rows of float32 do not touch.
+        lambda x, out: out.copy_(functional.gelu(x)),
+        lambda gradient, x, out: out.copy_(_aten.gelu_backward(gradient.expand_as(x).contiguous(), x)),
         keeps_input=True,
     ),
     "silu": Activation(

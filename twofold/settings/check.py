@@ -49,7 +49,7 @@ def _mended(values: dict[str, Any], error: ValidationError) -> bool:
         for part in one["loc"][:-1]:
             holder = _inside(holder, part)
         key, kind = one["loc"][-1], one["type"]
-        given = holder.get(key) if isinstance(holder, dict) else holder[int(key)]
+        given = holder.get(key) if isinstance(holder, dict) else (holder[int(key) :] or [None])[0]
         number = isinstance(given, (int, float)) and not isinstance(given, bool)
         if kind == "int_type" and isinstance(given, float) and given.is_integer():
             holder[key], changed = int(given), True
