@@ -1,5 +1,7 @@
 """The second head: what users take, as a reward, as a feature and as candidates."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -10,10 +12,11 @@ from twofold.check import check_learner, check_networks
 from twofold.core.seeding import Generators
 from twofold.learners.config import TD3Config
 from twofold.learners.td3 import TD3
+from twofold.recsys import taking as taking_module
 from twofold.recsys.data import Ratings
 from twofold.recsys.item_nets import ItemNetworks
 from twofold.recsys.networks import ItemNetConfig
-from twofold.recsys.peers import ease, taken
+from twofold.recsys.peers import ease, sasrec, taken
 from twofold.recsys.seen import Seen
 from twofold.recsys.taking import fit_taking
 from twofold.recsys.worlds import make
@@ -50,7 +53,8 @@ def test_a_user_never_seen_takes_what_most_users_took(log):
     assert found.of(np.array([-1]), found.items[-1:, :1])[0, 0] == pytest.approx(counts.max() / 8)
 
 
-def test_who_knows_the_order_gives_chances_beside_the_likeliest(log):
+def test_who_knows_the_order_gives_chances_beside_the_likeliest(log, monkeypatch):
+    monkeypatch.setattr(taking_module, "sasrec", partial(sasrec, steps=20))
     found = fit_taking(log, "sasrec", 4, 1.0)
     assert (found.scores[:-1, 0] == 1).all() and (np.diff(found.scores[:-1], axis=1) <= 0).all()
     assert not (np.take_along_axis(taken(log, np.arange(8)), found.items[:-1], axis=1)).any()

@@ -47,7 +47,7 @@ def test_the_same_seed_is_the_same_battle():
 def test_cross_play_is_a_heat_map():
     numbers = np.array([[1.0, 2.0]])
     panel = cross_play_panel(
-        CrossPlay("battle_won", ["us"], ["a", "b"], numbers, numbers - 1, numbers + 1, {})
+        CrossPlay("battle_won", ["us"], ["a", "b"], ["train", "train"], numbers, numbers - 1, numbers + 1, {})
     )
     assert (panel.rows, panel.columns, panel.title) == (["us"], ["a", "b"], "Cross-play: battle_won")
     assert (panel.mean, panel.low, panel.high) == ([[1.0, 2.0]], [[0.0, 1.0]], [[2.0, 3.0]])

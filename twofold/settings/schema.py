@@ -166,12 +166,12 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
     """The candidate with the smallest edit distance, if it is near enough to be a slip."""
     limit = max(2, len(word) // 3)
     near = [c for c in candidates if abs(len(c) - len(word)) <= limit]
-    best = min(((edit_distance(word, c), abs(len(c) - len(word)), c) for c in near), default=None)
+    best = min(((edit_distance(word, c, limit), abs(len(c) - len(word)), c) for c in near), default=None)
     return best[2] if best is not None and best[0] <= limit else None
 
 
-def edit_distance(one: str, other: str) -> int:
-    """Insertions, deletions, replacements and swaps of neighbours that turn one word into the other."""
+def edit_distance(one: str, other: str, limit: int = 1_000_000) -> int:
+    """Insertions, deletions, replacements and swaps that turn one word into the other; above `limit`, just more."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for i, a in enumerate(one, 1):
@@ -181,4 +181,6 @@ def edit_distance(one: str, other: str) -> int:
             if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
                 cost = min(cost, last[j - 2] + 1)
             row.append(cost)
+        if min(row) > limit and min(before) > limit:
+            return limit + 1
     return row[-1]

@@ -12,8 +12,6 @@ from twofold.team.crossplay import CrossPlay
 from twofold.team.worlds.battle import Battle
 from twofold.team.worlds.skirmish import Skirmish
 
-Array = Any  # numpy arrays, whose stubs cannot follow reductions and indexing
-
 
 def cross_play_panel(played: CrossPlay) -> HeatMap:
     """What policies (rows) reach with partners (columns)."""
