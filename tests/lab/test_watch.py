@@ -59,9 +59,12 @@ def test_a_long_list_shows_what_matters_now() -> None:
     assert "running" in text and "100 of 101 done" in text
 
 
-def test_lines_tell_every_change_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_lines_tell_every_change_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     logger = logging.getLogger("twofold")
-    logger.propagate = True
+    monkeypatch.setattr(logger, "propagate", True)
+    monkeypatch.setattr(logger, "handlers", [])  # whatever commands of other tests left there
     caplog.set_level(logging.INFO, "twofold")
     view = Lines()
     view.show(JOBS)
