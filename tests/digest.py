@@ -10,7 +10,7 @@ from typing import Any
 from safetensors.numpy import load as decode
 
 from twofold.base.errors import CheckpointError
-from twofold.store import files
+from twofold.base.regular import read_regular
 from twofold.store.checkpoint import Checkpoints, pack
 
 
@@ -46,7 +46,7 @@ def _replay(state: Any, pieces: list[Path]) -> str:
     oldest = int(state["added"]) - min(int(state["added"]), int(state["capacity"]))
     blocks: dict[str, Any] = {}
     for piece in pieces:
-        arrays = decode(files.read_regular(piece))
+        arrays = decode(read_regular(piece))
         late = max(oldest - int(arrays.pop("first")[0]), 0)
         for name, block in arrays.items():
             blocks.setdefault(name, hashlib.sha256()).update(block[late:].tobytes())
@@ -54,5 +54,5 @@ def _replay(state: Any, pieces: list[Path]) -> str:
 
 
 def _file(path: Path, length: int | None) -> str:
-    content = files.read_regular(path) if path.exists() else b""
+    content = read_regular(path) if path.exists() else b""
     return hashlib.sha256(content[:length]).hexdigest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ import torch
 
 from twofold.base.errors import UserError
 from twofold.base.progress import Progress, Quiet
+from twofold.base.regular import is_there
 from twofold.base.statistics import summaries
 from twofold.core.evaluate import evaluate
 from twofold.core.protocols import Learner, Summary, World
@@ -28,6 +30,7 @@ from twofold.store.policy_file import LoadedPolicy, load_policy, make_learner
 from twofold.store.run import Run
 from twofold.store.spaces import difference
 
+log = logging.getLogger("twofold")
 Scores = dict[str, dict[str, Summary]]  # world -> metric -> its mean, spread and interval
 
 
@@ -101,7 +104,7 @@ def new_folder(resolved: Resolved, root: Path, config: str | None, env_config: s
     env = Path(env_config or "default").stem
     name = f"{Path(config or 'default').stem}_seed{resolved.config.seed}_{time.strftime('%Y%m%d-%H%M%S')}"
     folder, n = root / env / name, 1
-    while folder.exists():
+    while is_there(folder):
         n += 1
         folder = root / env / f"{name}_{n}"
     return folder
@@ -137,10 +140,16 @@ def run_to_end(
 
 
 def _draw(run: Run) -> None:
-    """The learning curve of what the world is about; of the return where an evaluation has no such metric."""
+    """The learning curve of what the world is about; of the return where an evaluation has no such metric.
+
+    It only shows what the log holds: where it cannot be drawn, that is told and the run comes to its end.
+    """
     metric = run.resolved.config.trainer.headline
-    known = all(metric in record for record in run.evaluations.read())
-    draw_curves([run.folder], run.folder / "curve.png", metric=metric if known else "return")
+    try:
+        known = all(metric in record for record in run.evaluations.read())
+        draw_curves([run.folder], run.folder / "curve.png", metric=metric if known else "return")
+    except (OSError, UserError) as error:
+        log.error("the learning curve is not drawn: %s", error)
 
 
 def score(policy: LoadedPolicy, episodes: int, seed: int) -> Scores:
@@ -150,7 +159,7 @@ def score(policy: LoadedPolicy, episodes: int, seed: int) -> Scores:
     config, found = policy.config, {}
     with torch_as(config.threads):
         for name in evaluation_names(config):
-            world = world_of(policy, name, config.trainer.eval_rows)
+            world = world_of(policy, name, min(config.trainer.eval_rows, episodes))
             greedy = policy.learner.policy(explore=False, rows=world.num_envs, rng=generator(0, "evaluation"))
             found[name] = summaries(evaluate(world, greedy, [seed + i for i in range(episodes)]))
             world.close()

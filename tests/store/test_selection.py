@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from twofold.base.foreign import read_json
 from twofold.store import files
 from twofold.store.selection import Selection
 
@@ -33,7 +34,7 @@ def test_the_chosen_finalist_becomes_the_best(tmp_path: Path) -> None:
     selection = Selection(tmp_path, 2)
     offered(selection, {10: 5.0, 20: 4.0})
     selection.choose(20, {"chosen": 20})
-    assert kept(tmp_path)["best"] == "20" and files.read_json(tmp_path / "finalists.json") == {"chosen": 20}
+    assert kept(tmp_path)["best"] == "20" and read_json(tmp_path / "finalists.json") == {"chosen": 20}
 
 
 def test_a_policy_waits_while_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

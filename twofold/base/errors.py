@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from twofold.base.messages import printable
+
 
 class UserError(Exception):
     """Something the user can mend; the message says what is wrong, where, and what to do."""
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(printable(message))  # it may quote a file of a stranger
 
 
 class ConfigError(UserError):
@@ -12,7 +17,7 @@ class ConfigError(UserError):
 
 
 class CheckpointError(UserError):
-    """A checkpoint or policy file that is missing, damaged, hostile or of another format."""
+    """A file (checkpoint, policy, log, data) that is missing, damaged, hostile or of another format."""
 
 
 class WorldError(UserError):

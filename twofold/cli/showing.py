@@ -9,6 +9,7 @@ from twofold.cli.arguments import Arguments, parse
 
 
 def _show(argv: list[str]) -> int:
+    from twofold.base.messages import printable
     from twofold.settings.config import layers_for, plain, resolve
     from twofold.settings.imports import import_user_code
     from twofold.store.run import Run
@@ -24,7 +25,7 @@ def _show(argv: list[str]) -> int:
         names = typed.options.get("config", "td3"), typed.options.get("env-config", "pendulum")
         resolved = resolve(layers_for(*names, typed.settings))
     for key, value in sorted(plain(resolved.values).items()):
-        print(f"{key:<34} {value!s:<28} {resolved.origin.get(key, '')}")
+        print(printable(f"{key:<34} {value!s:<28} {resolved.origin.get(key, '')}"))
     if typed.places:
         _show_progress(run)
     return 0
@@ -47,18 +48,21 @@ def _explain(typed: Arguments) -> int:
 
 
 def _show_progress(run: Any) -> None:
-    from twofold.store import files
+    from twofold.base.foreign import names, number, read_json
+    from twofold.base.messages import printable
+    from twofold.store.records import evaluations
 
     print()
-    for key, value in files.read_json(run.folder / "provenance.json").items():
-        print(f"{key:<34} {value}")
+    path = run.folder / "provenance.json"
+    for key, value in names(read_json(path), path).items():
+        print(printable(f"{key:<34} {value}"))
     steps = run.checkpoints.steps()
     print(f"{'checkpoints at steps':<34} {steps or 'none yet'}")
-    for record in run.evaluations.read()[-5:]:
-        mean = record["return"]["mean"]
-        print(
-            f"step {record['step']:<10} {record['world']:<18} return {mean:.2f} ± {record['return']['std']:.2f}"
-        )
+    log = run.folder / "evaluations.jsonl"
+    for record in evaluations(log, newest=5):
+        score = names(record.get("return"), log)
+        mean, std = (number(score.get(name), log, finite=False) for name in ("mean", "std"))
+        print(printable(f"step {record['step']:<10} {record['world']:<18} return {mean:.2f} ± {std:.2f}"))
     if (scores := run.test_scores()) is not None:
         print_scores(scores, "test")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from twofold.base.errors import UserError
+from twofold.base.regular import MAX_TEXT_BYTES, is_folder, read_regular
 from twofold.lab.compare import Score
 from twofold.lab.experiment import Plan, read_plan
 from twofold.lab.jobs import Outcome, View, run_jobs
@@ -35,8 +36,9 @@ def conduct(
 ) -> Conducted:
     """Run an experiment file into `folder`; repeated, it goes on; done, it only writes the report again."""
     plan = read_plan(path, folder, imports)
-    folder.mkdir(parents=True, exist_ok=True)
-    files.replace_bytes(folder / "experiment.yaml", path.read_bytes())
+    content = read_regular(path, MAX_TEXT_BYTES, follow=True)
+    files.own_folder(folder, "experiment.*", "logs", "report", *{job.world for job in plan.jobs})
+    files.replace_bytes(folder / "experiment.yaml", content)
     return conduct_plan(plan, folder, view, jobs=jobs)
 
 
@@ -51,7 +53,7 @@ def conduct_plan(plan: Plan, folder: Path, view: View, *, jobs: int = 2) -> Cond
 
 def report_plan(plan: Plan, folder: Path) -> Report:
     """The report of a plan's runs, as far as they have come, below folder/report."""
-    places = [job.folder for job in plan.jobs if job.folder.is_dir()]
+    places = [job.folder for job in plan.jobs if is_folder(job.folder)]
     if not places:
         raise UserError(f"no run of '{plan.title}' has begun in {folder}: nothing to report")
     return write_report(

@@ -56,11 +56,11 @@ def group_runs(runs: Iterable[RunRecord]) -> list[Group]:
 def _by_physics(runs: list[RunRecord]) -> list[Group]:
     """Runs of equal settings apart by versions; a package that one of them did without cannot matter to any."""
     everywhere = set.intersection(*(set(run.provenance.packages) for run in runs)) - set(_COMPUTING)
-    found: dict[str, list[RunRecord]] = {}
+    found: dict[tuple[tuple[str, str], ...], list[RunRecord]] = {}
     for run in runs:
         versions = {name: run.provenance.packages[name] for name in sorted(everywhere)}
-        found.setdefault(json.dumps(versions), []).append(run)
-    return [_group(same, json.loads(versions)) for versions, same in found.items()]
+        found.setdefault(tuple(versions.items()), []).append(run)
+    return [_group(same, dict(versions)) for versions, same in found.items()]
 
 
 def _group(runs: list[RunRecord], physics: dict[str, str]) -> Group:

@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from twofold.base.regular import read_text
 from twofold.show import style
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _MINUS = re.compile(r"(?<![\w.])-(?=\d)")
 
 def page(title: str, body: Iterable[str]) -> str:
     """A whole document that needs no network and holds no script."""
-    css = (_ASSETS / "report.css").read_text()
+    css = read_text(_ASSETS / "report.css")
     return "\n".join(
         [
             "<!doctype html>",

@@ -19,9 +19,12 @@ from pathlib import Path
 from typing import IO, Any, Literal, Protocol
 
 from twofold.base.errors import UserError
+from twofold.base.messages import printable
+from twofold.base.regular import is_there, open_regular, open_to_write
 from twofold.base.signals import Signals
 from twofold.lab.experiment import Job
-from twofold.lab.runs import last_step, lock_holder, read_run
+from twofold.lab.runs import lock_holder, read_run
+from twofold.store.records import last_step
 
 State = Literal["waiting", "running", "done", "stopped", "failed"]
 _ERRORS_AT_A_STEP = 2  # an error that comes back at the same step will come back again
@@ -93,9 +96,7 @@ def run_jobs(
 def _only_one(folder: Path) -> Iterator[None]:
     """Refuse a second process on the same experiment; the lock of a dead one is free by itself."""
     try:
-        handle = os.open(
-            folder / "experiment.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644
-        )
+        handle = open_to_write(folder / "experiment.lock", os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise UserError(f"cannot write {folder / 'experiment.lock'}: {error.strerror}") from None
     try:
@@ -148,7 +149,8 @@ class _Runner:
             progress.message = f"process {holder} still has it"
             return False
         self.logs.mkdir(exist_ok=True)
-        with open(_log_path(self.logs, progress.job), "ab") as log_file:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        with os.fdopen(open_to_write(_log_path(self.logs, progress.job), flags), "ab") as log_file:
             progress.process = start(progress.job.argv, log_file)
         progress.state, progress.message = "running", ""
         progress.step = last_step(progress.job.folder)
@@ -198,7 +200,7 @@ class _Runner:
 
 def _finished(job: Job) -> bool:
     """True if the directory says that the run came to its end."""
-    if not (job.folder / "config.json").exists():
+    if not is_there(job.folder / "config.json"):
         return False
     try:
         record, _ = read_run(job.folder)
@@ -240,9 +242,9 @@ def _log_path(logs: Path, job: Job) -> Path:
 def last_words(path: Path) -> str:
     """The last line that a child wrote: the reason, if it failed."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_TAIL))
-            lines = file.read().decode(errors="replace").strip().splitlines()
-    except OSError:
+            lines = file.read(_LOG_TAIL).decode(errors="replace").strip().splitlines()
+    except (OSError, UserError):
         return ""
-    return lines[-1].strip() if lines else ""
+    return printable(lines[-1].strip()) if lines else ""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Unpack
 
 from twofold.base.errors import CheckpointError, UserError
+from twofold.base.regular import read_regular
 from twofold.lab import html, numbers, tables
 from twofold.lab.compare import MEANING, Asked, Comparison, References, Row, Table, compare
 from twofold.lab.figures import curves_figure, profile_figure, scores_figure
@@ -32,6 +33,8 @@ _MAX_FILM, _MAX_FILMS = 8_000_000, 32_000_000  # bytes of one, and of all in a r
 _TITLES = {"better": "better", "worse": "worse", "undecided": "not decided", "too few": "too few seeds"}
 _CLASSES = {"better": "better", "worse": "worse", "too few": "few", "unfinished": "few"}
 
+_OURS = ("report.html", "*.csv", "tables.*", "curves*.svg", "scores*.svg", "profile*.svg")
+
 
 @dataclass(frozen=True)
 class Report:
@@ -51,7 +54,7 @@ def write_report(
         left = "; ".join(comparison.notes) or "no finished run"
         raise UserError(f"nothing to report below {', '.join(map(str, places))}: {left}")
     heading = title or _heading(comparison)
-    folder.mkdir(parents=True, exist_ok=True)
+    files.own_folder(folder, *_OURS)
     written = [*_write_tables(comparison, folder), *_write_figures(comparison, folder, references)]
     page = folder / "report.html"
     files.replace_bytes(page, html.page(heading, _body(comparison, heading, references)).encode())
@@ -301,7 +304,7 @@ def _film(path: Path, row: Row, run: RunRecord, budget: int) -> tuple[list[str],
     score = dict(zip(row.seeds, row.scores, strict=True))[run.seed]
     caption = f"{row.name}, seed {run.seed}: {numbers.number(score)} ({path.name})"
     try:
-        content = files.read_regular(path, min(_MAX_FILM, budget))
+        content = read_regular(path, min(_MAX_FILM, budget))
     except CheckpointError as error:
         return [element("p", text(f"{caption} is not shown: {error}"), class_="quiet")], 0
     inner = html.embedded(path, content) + element("figcaption", number(caption))

@@ -6,26 +6,30 @@ Nothing in a run directory is trusted: what is damaged is told and left out, not
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from twofold.base.errors import CheckpointError, UserError
-from twofold.store import files
+from twofold.base.foreign import names, read_json
+from twofold.base.regular import is_folder, is_there, read_text
+from twofold.store.records import (
+    Curve,
+    Provenance,
+    Summary,
+    Tested,
+    last_step,
+    read_curves,
+    read_provenance,
+    read_test,
+)
 
 State = Literal["finished", "running", "stopped", "failed"]
 MAX_RUNS = 10_000
 MAX_DEPTH = 8
-MAX_LOG_BYTES = 256_000_000
-_MAX_PACKAGES = 200
-_MAX_METRICS = 200  # names in one line of a log
 
 
 # Settings that cannot change the bytes of a run: they do not make another variant.
@@ -43,40 +47,6 @@ NEUTRAL = frozenset(
         "trainer.tensorboard",
     }
 )
-
-
-@dataclass(frozen=True)
-class Curve:
-    """One metric over the evaluations of a run."""
-
-    steps: NDArray[np.int64]
-    mean: NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Summary:
-    """One metric over the episodes of one evaluation; `low` and `high` are about episodes, never about runs."""
-
-    mean: float
-    std: float
-    low: float
-    high: float
-    min: float
-    episodes: int
-    values: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """Where a run comes from."""
-
-    command: str = ""
-    started: str = ""
-    twofold: str = ""
-    commit: str = ""
-    python: str = ""
-    packages: Mapping[str, str] = field(default_factory=dict)
-    cpu: str = ""
 
 
 @dataclass(frozen=True)
@@ -155,7 +125,7 @@ def find_runs(places: Sequence[Path]) -> list[Path]:
     """Run directories in or below the places, in order of their names; links are not followed."""
     found: dict[Path, None] = {}
     for place in places:
-        if not place.is_dir():
+        if not is_folder(place):
             raise UserError(
                 f"{place} is not a directory: give run directories, or a directory that holds some"
             )
@@ -167,13 +137,14 @@ def find_runs(places: Sequence[Path]) -> list[Path]:
 
 
 def _below(folder: Path, depth: int) -> Iterator[Path]:
-    if os.path.lexists(folder / "config.json"):
-        yield folder
-        return
     try:
-        inside = sorted(e.name for e in os.scandir(folder) if e.is_dir(follow_symlinks=False))
-    except OSError:
-        return
+        if is_there(folder / "config.json"):
+            yield folder
+            return
+        with os.scandir(folder) as entries:
+            inside = sorted(e.name for e in entries if e.is_dir(follow_symlinks=False))
+    except (OSError, UserError):
+        return  # not ours to look into
     if depth > 0:
         for name in inside:
             if not name.startswith("."):
@@ -185,16 +156,17 @@ def _below(folder: Path, depth: int) -> Iterator[Path]:
 
 def read_run(folder: Path) -> tuple[RunRecord, list[Problem]]:
     """One run directory; raises UserError if its settings or evaluations are damaged, lists smaller damage."""
-    record = _dict(files.read_json(folder / "config.json"), folder / "config.json")
-    settings = _dict(record.get("values"), folder / "config.json")
+    record = names(read_json(folder / "config.json", finite=False), folder / "config.json")
+    settings = names(record.get("values"), folder / "config.json")
     if not all(isinstance(settings.get(k, 0), int) for k in ("seed", "trainer.steps")):
         raise CheckpointError(f"{folder / 'config.json'} is damaged: seed and steps must be whole numbers")
-    origin = {k: v for k, v in _dict(record.get("origin", {}), folder).items() if isinstance(v, str)}
+    origin = {k: v for k, v in names(record.get("origin", {}), folder).items() if isinstance(v, str)}
     problems: list[Problem] = []
     curves = read_curves(folder / "evaluations.jsonl")
-    test = _tolerated(folder / "test.json", read_test, {}, problems)
+    tested = _tolerated(folder / "test.json", read_test, Tested({}, None), problems)
     provenance = _tolerated(folder / "provenance.json", read_provenance, Provenance(), problems)
     step = max([last_step(folder), *(int(c.steps[-1]) for w in curves.values() for c in w.values())])
+    test = _of_this_length(tested, step, folder, problems)
     holder = lock_holder(folder / "lock")
     state, reason = _state(folder, settings, curves, bool(test), step, holder)
     made = RunRecord(
@@ -203,117 +175,24 @@ def read_run(folder: Path) -> tuple[RunRecord, list[Problem]]:
     return made, problems
 
 
+def _of_this_length(
+    tested: Tested, step: int, folder: Path, problems: list[Problem]
+) -> Mapping[str, Mapping[str, Summary]]:
+    """The test scores, unless the run went on since they were made: then they are of a shorter run."""
+    if tested.step is None or tested.step >= step:
+        return tested.worlds
+    path = folder / "test.json"
+    problems.append(Problem(path, f"{path} is of step {tested.step:,}, the run is at {step:,}: not counted"))
+    return {}
+
+
 def _tolerated(path: Path, read: Any, default: Any, problems: list[Problem]) -> Any:
     """A file that a run can do without: damage is noted."""
-    if not os.path.lexists(path):
-        return default
     try:
-        return read(path)
+        return read(path) if is_there(path) else default
     except UserError as error:
         problems.append(Problem(path, str(error)))
         return default
-
-
-def read_curves(path: Path) -> dict[str, dict[str, Curve]]:
-    """Every evaluation by world and metric; steps must grow, values must be finite."""
-    points: dict[str, dict[str, tuple[list[int], list[float]]]] = {}
-    for record in read_lines(path):
-        step, world = _whole(record.get("step"), path), record.get("world")
-        if not isinstance(world, str):
-            raise CheckpointError(f"{path} is damaged: an evaluation without the name of its world")
-        for metric, summary in record.items():
-            if metric in ("step", "world"):
-                continue
-            steps, means = points.setdefault(world, {}).setdefault(metric, ([], []))
-            if steps and step <= steps[-1]:
-                raise CheckpointError(f"{path} is damaged: step {step} comes after step {steps[-1]}")
-            steps.append(step)
-            means.append(_number(_dict(summary, path).get("mean"), path))
-    return {w: {m: Curve(np.array(s), np.array(v)) for m, (s, v) in ms.items()} for w, ms in points.items()}
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Every whole line of a log as a dict; a half-written last one is left out."""
-    if not os.path.lexists(path):
-        return []
-    lines = [line for line in files.read_regular(path, MAX_LOG_BYTES).split(b"\n")[:-1] if line]
-    if lines and (longest := max(map(len, lines))) > files.MAX_JSON_BYTES:
-        raise CheckpointError(f"{path} has a line of {longest:,} bytes: refused")
-    # One call for all lines is twice as fast; lines that are whole only together are counted out.
-    records = files.parse_json(b"[" + b",".join(lines) + b"]", path)
-    if len(records) != len(lines):
-        raise CheckpointError(f"{path} is damaged: its lines are not one record each")
-    for record in records:
-        if len(_dict(record, path)) > _MAX_METRICS:
-            raise CheckpointError(f"{path} has a line of {len(record):,} names: refused")
-    return list(records)
-
-
-def read_test(path: Path) -> dict[str, dict[str, Summary]]:
-    """The scores on test seeds, by world and metric; beside the worlds stands what was tested, and on which seeds."""
-    record = _dict(files.read_json(path), path)
-    worlds = {name: metrics for name, metrics in record.items() if isinstance(metrics, dict)}
-    return {w: {m: _summary(s, path) for m, s in metrics.items()} for w, metrics in worlds.items()}
-
-
-def _summary(value: Any, path: Path) -> Summary:
-    record = _dict(value, path)
-    mean, std, low, high, least = (
-        _number(record.get(k), path) for k in ("mean", "std", "low", "high", "min")
-    )
-    values = record.get("values", [])
-    if not isinstance(values, list):
-        raise CheckpointError(f"{path} is damaged: values must be a list")
-    each = tuple(_number(v, path) for v in values)
-    return Summary(mean, std, low, high, least, _whole(record.get("episodes"), path), each)
-
-
-def read_provenance(path: Path) -> Provenance:
-    """Command, code and packages; what is not text is left out."""
-    record = _dict(files.read_json(path), path)
-    text = {
-        key: value[:10_000]
-        for key in ("command", "started", "twofold", "commit", "python")
-        if isinstance(value := record.get(key), str)
-    }
-    packages = _dict(record.get("packages", {}), path)
-    kept = {k: v for k, v in list(packages.items())[:_MAX_PACKAGES] if isinstance(v, str)}
-    cpu = _dict(record.get("machine", {}), path).get("cpu", "")
-    return Provenance(**text, packages=kept, cpu=cpu if isinstance(cpu, str) else "")
-
-
-def last_step(folder: Path) -> int:
-    """The step of the last whole line of the metrics, read from the end of the file; 0 before the first."""
-    try:
-        with files.open_regular(folder / "metrics.jsonl") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - 64_000))
-            lines = file.read().split(b"\n")[:-1]
-        return _whole(json.loads(lines[-1])["step"], folder) if lines else 0
-    except (UserError, OSError, ValueError, KeyError, TypeError, RecursionError):
-        return 0
-
-
-def _dict(value: Any, path: Path) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise CheckpointError(
-            f"{path} is damaged: found {type(value).__name__} where names and values belong"
-        )
-    return value
-
-
-def _number(value: Any, path: Path) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > 1e300:
-        raise CheckpointError(f"{path} is damaged: {str(value)[:40]!r} is not a number")
-    if not math.isfinite(value):
-        raise CheckpointError(f"{path} holds a value that is not finite")
-    return float(value)
-
-
-def _whole(value: Any, path: Path) -> int:
-    number = _number(value, path)
-    if number < 0 or not number.is_integer() or number > 1e15:
-        raise CheckpointError(f"{path} is damaged: {number} is not a count")
-    return int(number)
 
 
 # ---- the state of a run ---------------------------------------------------------------------------------------------
@@ -366,8 +245,8 @@ def lock_holder(path: Path) -> int | None:
 def held_locks() -> dict[str, int]:
     """Every file lock of the machine: the process by the place of the file."""
     try:
-        table = Path("/proc/locks").read_text()
-    except OSError:
+        table = read_text(Path("/proc/locks"))
+    except UserError:
         return {}
     lines = [line.split() for line in table.splitlines()]
     return {words[5]: int(words[4]) for words in lines if len(words) > 5 and words[1] == "FLOCK"}

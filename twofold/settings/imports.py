@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from twofold.base.errors import UserError
+from twofold.base.regular import is_file
 
 
 def import_user_code(names: tuple[str, ...]) -> None:
@@ -19,13 +20,13 @@ def import_user_code(names: tuple[str, ...]) -> None:
         else:
             try:
                 importlib.import_module(name)
-            except ModuleNotFoundError as error:
-                raise UserError(f"--import={name}: {error}") from None
+            except Exception as error:  # the user's own code fails in ways of its own
+                raise UserError(f"--import={name} failed: {type(error).__name__}: {error}") from error
 
 
 def _import_file(path: Path) -> None:
     """Run a file once under a name of its own: `random.py` must neither be taken for Python's nor replace it."""
-    if not path.is_file():
+    if not is_file(path):
         raise UserError(f"--import={path}: no such file")
     whole = path.resolve()
     known = sys.modules.get(path.stem)

@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 import yaml
 
-from twofold.base.errors import ConfigError
+from twofold.base.errors import CheckpointError, ConfigError
+from twofold.base.regular import is_file, is_there, read_text
 from twofold.settings.domains import domains
 from twofold.settings.schema import nearest
 
@@ -20,6 +21,7 @@ _NUMBER = re.compile(r"[-+]?(\d[\d_]*\.?[\d_]*|\.\d+)([eE][-+]?\d+)?$")
 _MAX_CONFIG_BYTES = 32_000  # parses in under a second whatever is in it
 _MAX_EXTENDS = 10
 _MAX_BRACKETS = 50
+_MAX_BITS = 63
 _NOTES = ("extends", "worlds")  # what a preset says of itself; no settings
 
 
@@ -34,12 +36,44 @@ class Preset:
     worlds: tuple[str, ...]  # presets of worlds that it is made for; empty: any of its domain
 
 
+class _PlainLoader(yaml.SafeLoader):
+    """YAML of texts, numbers, truth values, null, lists and names: what JSON can hold. A date is a text."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """As ever, but a name that comes twice is a mistake, not a choice of the last one."""
+        found: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in found:
+                raise yaml.YAMLError(f"'{key.value}' comes twice")
+            found.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
+_PlainLoader.yaml_implicit_resolvers = {
+    letter: [(tag, pattern) for tag, pattern in found if not tag.endswith(":timestamp")]
+    for letter, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_PlainLoader.yaml_constructors = {
+    tag: make
+    for tag, make in yaml.SafeLoader.yaml_constructors.items()
+    if str(tag).rpartition(":")[2] not in ("timestamp", "binary", "set", "omap", "pairs")
+}
+
+
+def _loaded(text: str) -> Any:
+    loader = _PlainLoader(text)
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
+
+
 def parse_value(text: str) -> Any:
     """A command-line value by YAML's rules, plus 1e-3 as a number; 'a,b' is a list."""
     if "," in text and text[:1] not in "[{\"'":
         return [parse_value(part) for part in text.split(",") if part]
     try:
-        return numbers_of(yaml.safe_load(text))
+        return numbers_of(_loaded(text)) if _brackets(text) <= _MAX_BRACKETS else text
     except (yaml.YAMLError, RecursionError, ValueError):
         return text
 
@@ -48,6 +82,10 @@ def numbers_of(value: Any) -> Any:
     """YAML 1.1 reads 1e-3 as a string: make it the number it looks like, everywhere inside `value`."""
     if isinstance(value, str) and _NUMBER.match(value):
         return float(value)
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        raise ConfigError(
+            f"a number of {int(value.bit_length() / 3.3219) + 1} digits: no setting is that large"
+        )
     if isinstance(value, dict):
         return {k: numbers_of(v) for k, v in value.items()}
     return [numbers_of(v) for v in value] if isinstance(value, list) else value
@@ -66,18 +104,18 @@ def read_yaml(path: Path, depth: int = 0) -> dict[str, Any]:
 
 
 def _parsed(path: Path) -> dict[str, Any]:
-    if not path.is_file():
+    if not is_there(path):
         raise ConfigError(f"no config file {path}")
-    if path.stat().st_size > _MAX_CONFIG_BYTES:
-        raise ConfigError(f"{path} is larger than {_MAX_CONFIG_BYTES} bytes: not a config file")
     try:
-        text = path.read_text()
+        text = read_text(path, _MAX_CONFIG_BYTES)
         if _brackets(text) > _MAX_BRACKETS:
             raise ConfigError(f"{path} is not a valid config: lists in lists without end")
         if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
             raise ConfigError(f"{path}: aliases (*name) can expand without end; write the values out")
-        content = numbers_of(yaml.safe_load(text) or {})
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        content = numbers_of(_loaded(text) or {})
+    except CheckpointError as error:
+        raise ConfigError(f"{error}: not a config file") from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise ConfigError(f"{path} is not a valid config: {str(error).splitlines()[0]}") from None
     if not isinstance(content, dict):
         raise ConfigError(f"{path} must hold `key: value` lines, found {type(content).__name__}")
@@ -87,7 +125,7 @@ def _parsed(path: Path) -> dict[str, Any]:
 def _base(path: Path, name: str) -> Path:
     """The file that `extends` names: a neighbour, or a preset of the same kind."""
     beside = path.parent / f"{name}.yaml"
-    if beside.is_file() or "/" in name:
+    if is_file(beside) or "/" in name:
         return beside
     kind: Kind = "envs" if path.parent.name == "envs" else "algs"
     return find_config(kind, name)
@@ -140,7 +178,7 @@ def presets(kind: Kind) -> list[Preset]:
 
 
 def _described(path: Path, domain: str) -> Preset:
-    first = path.read_text().partition("\n")[0]
+    first = read_text(path).partition("\n")[0]
     made_for = tuple(str(name) for name in _parsed(path).get("worlds", ()))
     return Preset(
         path.stem, path, domain, first.removeprefix("# ") if first.startswith("# ") else "", made_for

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from twofold.base.errors import UserError
+from twofold.base.foreign import read_json
 from twofold.store import files
 
 MAX_BYTES = 8_000_000
@@ -127,7 +128,7 @@ def write_panel(run: Path, name: str, panel: Panel) -> Path:
 
 def read_panel(path: Path) -> dict[str, Any]:
     """A panel as data, checked as strictly as if it had been made here."""
-    record = files.parse_json(files.read_regular(path, MAX_BYTES), path)
+    record = read_json(path, limit=MAX_BYTES)
     if not isinstance(record, dict) or record.get("kind") not in _KINDS:
         raise UserError(f"{path} is no panel: its kind must be one of {', '.join(_KINDS)}")
     cls = _KINDS[record["kind"]]

@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 
 from twofold.base.errors import UserError
+from twofold.base.foreign import number
 from twofold.base.statistics import half_interval
 from twofold.show import style
-from twofold.store.jsonlines import JsonLines
+from twofold.store.records import evaluations
 
 
 def curve(folder: Path, world: str | None = None, metric: str = "return") -> tuple[Any, Any]:
     """(steps, means) of the evaluations of a run."""
-    records = JsonLines(folder / "evaluations.jsonl").read()
+    path = folder / "evaluations.jsonl"
+    records = evaluations(path)
     if not records:
         raise UserError(f"{folder} has no evaluations yet: nothing to plot")
     world = world or records[0]["world"]
@@ -25,7 +27,8 @@ def curve(folder: Path, world: str | None = None, metric: str = "return") -> tup
         raise UserError(
             f"{folder} has no metric '{metric}' in world '{world}'; worlds {known[0]}, metrics {known[1]}"
         )
-    return np.array([r["step"] for r in chosen]), np.array([r[metric]["mean"] for r in chosen])
+    means = [number(r[metric].get("mean"), path, finite=False) for r in chosen]
+    return np.array([r["step"] for r in chosen]), np.array(means)
 
 
 def draw_curves(

@@ -8,12 +8,15 @@ but one: each is written twice in all, and no damaged file can cost both of the 
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
 import re
 import shutil
+import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +26,14 @@ from safetensors.numpy import load as decode
 from safetensors.numpy import save as encode
 
 from twofold.base.errors import CheckpointError
+from twofold.base.foreign import MAX_JSON_BYTES, read_json
+from twofold.base.regular import is_there, names_in, read_regular, status_of
 from twofold.core.replay import Ring
 from twofold.store import files
 
 FORMAT = 2
-_NAME = re.compile(r"step_\d{12}$")
-_FILE = re.compile(r"[A-Za-z0-9_]+\.(safetensors|json)$")
+_NAME = re.compile(r"step_[0-9]{12}\Z")  # \d and $ would also take other digits and a line break
+_FILE = re.compile(r"[A-Za-z0-9_]+\.(safetensors|json)\Z")
 log = logging.getLogger("twofold")
 
 
@@ -74,17 +79,18 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """Steps of all finished checkpoints, newest first."""
-        if not self.folder.is_dir() or self.folder.is_symlink():
+        if not _is_real_folder(self.folder):
             return []
-        return sorted((int(p.name[5:]) for p in self.folder.iterdir() if _NAME.match(p.name)), reverse=True)
+        return sorted((int(name[5:]) for name in names_in(self.folder) if _NAME.match(name)), reverse=True)
 
     def path(self, step: int) -> Path:
         return self.folder / f"step_{step:012d}"
 
     def bytes_held(self) -> int:
         """What the checkpoints take up on the disk, files shared between them counted once."""
-        found = [os.lstat(p) for p in self.folder.glob("step_*/*")] if self.folder.is_dir() else []
-        return sum({status.st_ino: status.st_size for status in found}.values())
+        places = [self.path(step) for step in self.steps() if _is_real_folder(self.path(step))]
+        found = [status_of(place / name, follow=False) for place in places for name in names_in(place)]
+        return sum({status.st_ino: status.st_size for status in found if status is not None}.values())
 
     # ---- writing ----
 
@@ -92,7 +98,7 @@ class Checkpoints:
         """Write a checkpoint whole, or leave everything as it was."""
         arrays, rest = pack(state)
         contents = {"state.safetensors": encode(arrays), "state.json": files.to_json(rest)}
-        if len(contents["state.json"]) > files.MAX_JSON_BYTES:
+        if len(contents["state.json"]) > MAX_JSON_BYTES:
             raise TypeError("the state holds too much outside of arrays: put long lists into numpy arrays")
         known = self._known_segments(step)
         needed = sum(map(len, contents.values())) + (0 if replay is None else _new_bytes(replay, known))
@@ -104,7 +110,7 @@ class Checkpoints:
                 manifest = self._write(temporary, contents, replay, step, known)
                 self._put(temporary, step)
             except BaseException:
-                shutil.rmtree(temporary, ignore_errors=True)
+                _remove(temporary)
                 raise
         self._trusted[step] = manifest
         self._prune()
@@ -113,13 +119,13 @@ class Checkpoints:
     def _put(self, temporary: Path, step: int) -> None:
         """Rename into place; an earlier checkpoint of the same step stays findable until that is done."""
         old = self.folder / f"replaced_{step:012d}"
-        if self.path(step).exists():
+        if is_there(self.path(step)):
             os.rename(self.path(step), old)
             files.moment("rename replaced")
         os.rename(temporary, self.path(step))
         files.moment("rename checkpoint")
         files.sync_folder(self.folder)
-        shutil.rmtree(old, ignore_errors=True)
+        _remove(old)
 
     def _write(
         self,
@@ -174,22 +180,25 @@ class Checkpoints:
         """Drop checkpoints beyond the newest `keep`; a half-deleted one must not look like a checkpoint."""
         for step in self.steps()[self.keep :]:
             dropped = self.folder / f".tmp_dropped_{step:012d}"
+            _remove(dropped)
             os.rename(self.path(step), dropped)
-            shutil.rmtree(dropped, ignore_errors=True)
+            _remove(dropped)
             self._trusted.pop(step, None)
 
     def _clean(self) -> None:
         """Remove what an interrupted save left, and bring back a checkpoint that it was about to replace."""
-        if not self.folder.is_dir() or self.folder.is_symlink():
+        if not _is_real_folder(self.folder):
             return
-        for old in self.folder.glob("replaced_*"):
+        names = names_in(self.folder)
+        for old in (self.folder / name for name in names if name.startswith("replaced_")):
             target = self.folder / old.name.replace("replaced_", "step_")
-            if _NAME.match(target.name) and not target.exists():
+            if _NAME.match(target.name) and not is_there(target) and _is_real_folder(old):
                 os.rename(old, target)
             else:
-                shutil.rmtree(old, ignore_errors=True)
-        for left in self.folder.glob(".tmp_*"):
-            shutil.rmtree(left, ignore_errors=True)
+                _remove(old)
+        for name in names:
+            if name.startswith(".tmp_"):
+                _remove(self.folder / name)
 
     # ---- reading ----
 
@@ -202,7 +211,20 @@ class Checkpoints:
         """
         if self.folder.is_symlink():
             files.real_folder(self.folder)
-        self._clean()
+        self._tidied()
+        found, damaged = self._newest(accept, limit)
+        if found is not None and damaged:
+            self._set_aside(damaged)
+        return found
+
+    def look(self, limit: int = 1 << 34) -> tuple[int, Any, list[Path]] | None:
+        """The same of a run that is not ours to tidy up: nothing on the disk changes."""
+        return self._newest(lambda state: None, limit)[0]
+
+    def _newest(
+        self, accept: Callable[[Any], None], limit: int
+    ) -> tuple[tuple[int, Any, list[Path]] | None, list[int]]:
+        """The newest checkpoint that verifies, and the steps of the damaged ones before it."""
         damaged: dict[int, str] = {}
         for step in self.steps():
             try:
@@ -216,21 +238,39 @@ class Checkpoints:
             if damaged:
                 reason = next(iter(damaged.values()))
                 log.warning("checkpoint damaged, the one of step %d is taken: %s", step, reason)
-                self._set_aside(list(damaged))
-            return step, state, pieces
+            return (step, state, pieces), list(damaged)
         if damaged:
             raise CheckpointError(
                 f"no checkpoint in {self.folder} can be read: {next(iter(damaged.values()))}"
             )
-        return None
+        return None, []
 
     def _set_aside(self, steps: list[int]) -> None:
         """Keep the newest damaged checkpoint under another name, so that it counts no more."""
         for step in steps:
-            aside = self.folder / "damaged"
-            shutil.rmtree(aside, ignore_errors=True)
-            os.rename(self.path(step), aside)
+            try:
+                os.rename(self.path(step), self._aside())
+            except OSError as error:
+                raise CheckpointError(
+                    f"the damaged checkpoint {self.path(step)} cannot be set aside ({error.strerror}): "
+                    "move it away, then the one before it is taken"
+                ) from None
             self._trusted.pop(step, None)
+
+    def _aside(self) -> Path:
+        """Where a damaged checkpoint goes: in place of the one before, or beside what is not one."""
+        aside, others = self.folder / "damaged", itertools.count(2)
+        while is_there(aside) and not _is_real_folder(aside):
+            aside = self.folder / f"damaged_{next(others)}"
+        _remove(aside)
+        return aside
+
+    def _tidied(self) -> None:
+        """Remove what an interrupted save left; a folder that cannot be written into is told now, not at the end."""
+        try:
+            self._clean()
+        except OSError as error:
+            raise CheckpointError(f"cannot write into {self.folder}: {error.strerror}") from None
 
     def read(self, step: int, limit: int = 1 << 34) -> tuple[Any, list[Path]]:
         """The verified state and replay pieces of one checkpoint; changes nothing on the disk."""
@@ -246,8 +286,8 @@ class Checkpoints:
         for name, entry in listed.items():
             files.verify(folder / name, entry["bytes"], entry["blake2b"])
         try:
-            arrays = decode(files.read_regular(folder / "state.safetensors", limit))
-            state = unpack(files.read_json(folder / "state.json"), arrays)
+            arrays = decode(read_regular(folder / "state.safetensors", limit))
+            state = unpack(read_json(folder / "state.json", finite=False), arrays)
         except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise CheckpointError(f"{folder} is damaged: {error}") from None
         self._trusted[step] = listed
@@ -255,7 +295,7 @@ class Checkpoints:
 
     def _manifest(self, folder: Path) -> dict[str, Any]:
         """The verified list of files: known format, plain names, sizes that are numbers."""
-        manifest = files.read_json(folder / "MANIFEST.json")
+        manifest = read_json(folder / "MANIFEST.json")
         if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict):
             raise CheckpointError(f"{folder / 'MANIFEST.json'} is not a checkpoint manifest")
         noted = manifest.pop("blake2b", None)
@@ -274,6 +314,21 @@ class Checkpoints:
             if not isinstance(entry.get("blake2b"), str):
                 raise CheckpointError(f"{folder}: the manifest is damaged")
         return manifest["files"]  # type: ignore[no-any-return]
+
+
+def _is_real_folder(path: Path) -> bool:
+    """A directory, not a link to one."""
+    status = status_of(path, follow=False)
+    return status is not None and stat.S_ISDIR(status.st_mode)
+
+
+def _remove(path: Path) -> None:
+    """Take away a temporary name, whatever lies there; links are not followed."""
+    if _is_real_folder(path):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 def _own_checksum(manifest: dict[str, Any]) -> str:
@@ -297,6 +352,6 @@ def load_replay(replay: Ring[Any], pieces: list[Path]) -> None:
     """Fill the ring from verified pieces, oldest first."""
     for piece in pieces:
         try:
-            replay.load_segment(decode(files.read_regular(piece)))
+            replay.load_segment(decode(read_regular(piece)))
         except (SafetensorError, KeyError, ValueError, IndexError, StopIteration, OverflowError) as error:
             raise CheckpointError(f"{piece} does not fit this run's replay: {error}") from None

@@ -1,4 +1,4 @@
-"""Files that are whole or absent: atomic writes, checksums, and readers that trust nothing."""
+"""Files that are whole or absent: atomic writes, checksums, folders that are ours to write into."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import hashlib
 import json
 import os
 import shutil
-import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from twofold.base.errors import CheckpointError
+from twofold.base.errors import CheckpointError, UserError
+from twofold.base.foreign import read_json
+from twofold.base.regular import is_folder, is_there, names_in, open_regular, open_to_write
 
-MAX_JSON_BYTES = 4_000_000  # a hostile file of this size still parses within 100 MB
 _CHUNK = 1 << 20
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -24,20 +25,36 @@ class DiskFull(CheckpointError):
     """The file system has no room for what must be written."""
 
 
+class CannotWrite(CheckpointError):
+    """A file or folder that cannot be written, for another reason than a full disk."""
+
+
 def moment(name: str) -> None:
     """Called after each write, fsync and rename: nothing here; the fault tests put a crash in its place."""
 
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write and fsync one new file; a link that lies in its place is removed, never followed."""
-    path.unlink(missing_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    with os.fdopen(os.open(path, flags, 0o644), "wb") as file:
-        file.write(content)
-        moment(f"write {path.name}")
-        file.flush()
-        os.fsync(file.fileno())
+    with _explained(path):
+        path.unlink(missing_ok=True)
+        with os.fdopen(open_to_write(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+            file.write(content)
+            moment(f"write {path.name}")
+            file.flush()
+            os.fsync(file.fileno())
     moment(f"fsync {path.name}")
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """What the system has against writing a file, as one line; a full disk stays what it is, to be waited for."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in NO_SPACE:
+            raise
+        remedy = ": move it away" if error.errno in (errno.EISDIR, errno.ENOTEMPTY) else ""
+        raise CannotWrite(f"cannot write {path}: {error.strerror}{remedy}") from None
 
 
 def real_folder(path: Path) -> Path:
@@ -46,17 +63,48 @@ def real_folder(path: Path) -> Path:
         raise CheckpointError(
             f"{path} is a symbolic link: refused. Move the whole run directory to where it should live instead"
         )
-    path.mkdir(exist_ok=True)  # its parent must exist: a vanished run directory is an error
+    with _explained(path):
+        path.mkdir(exist_ok=True)  # its parent must exist: a vanished run directory is an error
     return path
+
+
+def own_folder(path: Path, *ours: str) -> Path:
+    """The folder, made if absent; one that holds anything but `ours` (as a shell would match) is the user's: refused.
+
+    A run directory may always be written into.
+    """
+    if is_there(path) and not is_folder(path):
+        raise UserError(f"{path} is not a directory: give another one")
+    found = names_in(path)
+    others = [name for name in found if not any(fnmatchcase(name, one) for one in (*ours, ".*.tmp"))]
+    if others and not is_run(path):
+        raise UserError(
+            f"{path} holds other files ({others[0]}): nothing was touched; give a new or an empty folder"
+        )
+    with _explained(path):
+        path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder is a run directory: its config.json is one of ours."""
+    if not is_there(folder / "config.json"):
+        return False
+    try:
+        record = read_json(folder / "config.json", finite=False)
+    except CheckpointError:
+        return False
+    return isinstance(record, dict) and {"values", "origin"} <= record.keys()
 
 
 def sync_folder(path: Path) -> None:
     """Make the names inside a folder durable."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    with _explained(path):
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def replace_bytes(path: Path, content: bytes) -> None:
@@ -64,9 +112,11 @@ def replace_bytes(path: Path, content: bytes) -> None:
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         write_bytes(temporary, content)
-        os.replace(temporary, path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
+        with _explained(path):
+            os.replace(temporary, path)
+    except (OSError, CannotWrite):
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise
     moment(f"rename {path.name}")
     sync_folder(path.parent)
@@ -84,37 +134,10 @@ def disk_full_explained(folder: Path, needed: int) -> Iterator[None]:
     except OSError as error:
         if error.errno not in NO_SPACE:
             raise
-        free = shutil.disk_usage(folder).free if folder.exists() else 0
+        free = shutil.disk_usage(folder).free if is_there(folder) else 0
         raise DiskFull(
             f"disk full: {folder} needs about {needed:,} bytes, {free:,} are free; earlier checkpoints are untouched"
         ) from None
-
-
-def open_regular(path: Path, limit: int | None = None) -> BinaryIO:
-    """A regular file opened for reading: no symbolic link, no device, not larger than `limit`."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise CheckpointError(f"{path} is a symbolic link: refused") from None
-        raise CheckpointError(f"cannot read {path}: {error.strerror}") from None
-    status = os.fstat(handle)
-    if not stat.S_ISREG(status.st_mode):
-        os.close(handle)
-        raise CheckpointError(f"{path} is not a regular file: refused")
-    if limit is not None and status.st_size > limit:
-        os.close(handle)
-        raise CheckpointError(f"{path} has {status.st_size:,} bytes, more than {limit:,}: refused")
-    return os.fdopen(handle, "rb")
-
-
-def read_regular(path: Path, limit: int | None = None) -> bytes:
-    """The content of a regular file of at most `limit` bytes."""
-    with open_regular(path, limit) as file:
-        try:
-            return file.read()
-        except OSError as error:
-            raise CheckpointError(f"cannot read {path}: {error.strerror}") from None
 
 
 def size(path: Path) -> int:
@@ -129,22 +152,13 @@ def verify(path: Path, size: int, wanted: str) -> None:
     """Compare a file with the size and blake2b that were noted when it was written, in small pieces."""
     digest = hashlib.blake2b(digest_size=32)
     with open_regular(path, size) as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
+        try:
+            while chunk := file.read(_CHUNK):
+                digest.update(chunk)
+        except OSError as error:
+            raise CheckpointError(f"cannot read {path}: {error.strerror}") from None
     if digest.hexdigest() != wanted:
         raise CheckpointError(f"{path} does not match its checksum")
-
-
-def read_json(path: Path) -> Any:
-    """JSON of bounded size and depth."""
-    return parse_json(read_regular(path, MAX_JSON_BYTES), path)
-
-
-def parse_json(content: bytes, path: Path) -> Any:
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
-        raise CheckpointError(f"{path} is not valid JSON: damaged or not ours") from None
 
 
 def to_json(value: Any) -> bytes:

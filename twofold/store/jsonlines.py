@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from twofold.base.errors import CheckpointError, UserError
+from twofold.base.foreign import log_records
+from twofold.base.regular import is_there, open_to_write, status_of
 from twofold.store import files
 
 log = logging.getLogger("twofold")
@@ -36,9 +38,8 @@ class JsonLines:
 
     def _write(self) -> None:
         if self._handle is None and self._waiting:
-            new = not self.path.exists()
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
-            self._handle = os.open(self.path, flags, 0o644)
+            new = not is_there(self.path)
+            self._handle = open_to_write(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
             if new:
                 files.sync_folder(self.path.parent)
         while self._waiting:
@@ -53,12 +54,16 @@ class JsonLines:
         if self._handle is not None:
             os.fsync(self._handle)
             files.moment(f"fsync {self.path.name}")
-        return self.path.stat().st_size if self.path.exists() else 0
+        return self.held()
+
+    def held(self) -> int:
+        """Bytes on disk now."""
+        status = status_of(self.path, follow=False)
+        return 0 if status is None else status.st_size
 
     def check(self, length: int) -> None:
         """Refuse a checkpoint whose log has lost lines since."""
-        held = os.lstat(self.path).st_size if self.path.exists() else 0
-        if held < length:
+        if (held := self.held()) < length:
             raise CheckpointError(
                 f"{self.path} has {held:,} bytes, the checkpoint was made with {length:,}: lines are missing"
             )
@@ -66,14 +71,15 @@ class JsonLines:
     def cut(self, length: int) -> None:
         """Forget what came after a checkpoint."""
         self.close()
-        if not self.path.exists():
+        if not is_there(self.path):
             return
+        handle = open_to_write(self.path, os.O_WRONLY)
         try:
-            handle = os.open(self.path, os.O_WRONLY | os.O_NOFOLLOW)
             os.ftruncate(handle, length)
+        except (OSError, OverflowError, ValueError) as error:
+            raise UserError(f"cannot cut {self.path} to {length} bytes: {error}") from None
+        finally:
             os.close(handle)
-        except OSError as error:
-            raise UserError(f"cannot write {self.path}: {error.strerror}") from None
 
     def close(self) -> None:
         if self._handle is not None:
@@ -82,7 +88,4 @@ class JsonLines:
 
     def read(self) -> list[dict[str, Any]]:
         """Every whole line; a half-written last one is left out."""
-        if not self.path.exists():
-            return []
-        lines = files.read_regular(self.path).split(b"\n")[:-1]
-        return [files.parse_json(line, self.path) for line in lines if line]
+        return list(log_records(self.path)) if is_there(self.path) else []

@@ -61,8 +61,8 @@ class RunKeeper:
         try:
             files.replace_bytes(path, encode(arrays))
             where = f"the arrays are in {path}"
-        except OSError as error:
-            where = f"the arrays could not be written ({error.strerror})"
+        except (OSError, CheckpointError) as error:
+            where = f"the arrays could not be written ({error})"
         raise NonFiniteError(
             f"{name} is not finite (NaN or infinity) {at}; {where}. Nothing bad was saved: fix the world or lower "
             "the learning rate, then run the same command to resume from the last checkpoint."
@@ -113,16 +113,19 @@ class RunKeeper:
                     "logs": self.run.lengths(),
                 }
             self.run.checkpoints.save(trainer.steps, state, trainer.replay)
-        except OSError as error:
+        except files.DiskFull:
+            raise
+        except (OSError, CheckpointError) as error:
             self.run.check_lock()  # it may have vanished while it was written to
-            raise UserError(f"cannot save into {self.run.folder}: {error.strerror}; training stops") from None
+            why = error.strerror if isinstance(error, OSError) else error
+            raise UserError(f"cannot save into {self.run.folder}: {why}; training stops") from None
         self._saved = _mark(trainer)
         self._saved_step, self._saved_at = trainer.steps, time.monotonic()
 
     def resume(self, trainer: Trainer[Any]) -> bool:
         found = self.run.checkpoints.load(self._accept, limit=_largest_file(trainer))
         if found is None:
-            if self.run.metrics.read():
+            if self.run.metrics.held():
                 log.warning("no checkpoint in %s: starting again from step 0", self.run.folder)
             self.run.cut({"metrics": 0, "evaluations": 0})
         else:
@@ -174,8 +177,14 @@ class RunKeeper:
         world, found = next(iter(trainer.evaluations.values())), {}
         with trainer.stop, _last_policy_kept(trainer.learner), _stopped_by(trainer):
             for step in sorted(self.selection.finalists):
-                load_policy_into(trainer.learner, self.run.folder / f"{finalist(step)}.safetensors")
+                try:
+                    load_policy_into(trainer.learner, self.run.folder / f"{finalist(step)}.safetensors")
+                except CheckpointError as error:  # one of several is lost: the others are there
+                    log.error("a finalist is left out: %s", error)
+                    continue
                 found[step] = summaries(evaluate(world, trainer.greedy(world), seeds, trainer.stop))["return"]
+        if not found:
+            return
         chosen = max(found, key=lambda step: found[step]["mean"])
         record = {"chosen": chosen, "seeds": [seeds[0], seeds[-1]], "return": found}
         self.selection.choose(chosen, record)
@@ -184,11 +193,20 @@ class RunKeeper:
         """The final score: the best policy on test seeds that nothing was chosen on."""
         seeds = seeding.final_seeds(self.cfg.test_episodes)
         with trainer.stop, _last_policy_kept(trainer.learner), _stopped_by(trainer):
-            load_policy_into(trainer.learner, self.run.best_policy)
+            self._load_best(trainer)
             worlds = trainer.evaluations.items()
             found = {n: summaries(evaluate(w, trainer.greedy(w), seeds, trainer.stop)) for n, w in worlds}
         self.run.keep_test(found, seeds, trainer.steps)
         return found
+
+    def _load_best(self, trainer: Trainer[Any]) -> None:
+        try:
+            load_policy_into(trainer.learner, self.run.best_policy)
+        except CheckpointError as error:
+            raise CheckpointError(
+                f"the best policy of this run is lost ({error}): put it back, or train it again with "
+                f"twofold train --from={self.run.folder}"
+            ) from None
 
 
 def _mark(trainer: Trainer[Any]) -> tuple[int, ...]:

@@ -9,6 +9,8 @@ from typing import Any
 
 from twofold.base.errors import CheckpointError
 
+_MAX_TENSORS = 5_000  # a file of few bytes can name very many layers
+
 
 @contextmanager
 def allocation_limit(limit: int) -> Iterator[None]:
@@ -16,7 +18,7 @@ def allocation_limit(limit: int) -> Iterator[None]:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Limit(TorchDispatchMode):  # type: ignore[no-untyped-call]
-        asked = 0
+        asked = made = 0
 
         def __torch_dispatch__(
             self, func: Any, kinds: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -24,8 +26,11 @@ def allocation_limit(limit: int) -> Iterator[None]:
             size = args[0] if args else None
             if isinstance(size, (list, tuple)) and all(isinstance(n, int) for n in size):
                 self.asked += 4 * math.prod(size)  # a factory such as empty or zeros, given a shape
+                self.made += 1
             if self.asked > limit:
                 raise CheckpointError(f"the file describes networks of more than {limit:,} bytes: refused")
+            if self.made > _MAX_TENSORS:
+                raise CheckpointError(f"the file describes more than {_MAX_TENSORS:,} tensors: refused")
             return func(*args, **(kwargs or {}))
 
     with Limit():  # type: ignore[no-untyped-call]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +16,9 @@ from safetensors.numpy import load as decode
 from safetensors.numpy import save as encode
 
 from twofold.base.errors import CheckpointError
+from twofold.base.finite import first_bad
+from twofold.base.foreign import MAX_JSON_BYTES, names, parse_json
+from twofold.base.regular import is_folder, is_there, open_regular, read_regular
 from twofold.core.experience import Array, Obs, rescale
 from twofold.core.protocols import Bounded, Learner, Policy, World
 from twofold.core.seeding import Generators, generator
@@ -95,14 +99,11 @@ def _body(arrays: dict[str, Array], about: dict[str, Any]) -> str:
 
 def unseal(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
     """The verified arrays and description of a policy file."""
-    content = files.read_regular(path, _MAX_BYTES)
-    length = int.from_bytes(content[:8], "little")
-    if not 0 < length <= min(files.MAX_JSON_BYTES, len(content)):
-        raise CheckpointError(f"{path} is not a twofold policy file, or is damaged")
     try:
-        arrays = decode(content)
-        sealed = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["twofold"])
+        header = _header(path)
+        sealed = parse_json(header["__metadata__"]["twofold"], path, finite=False)
         about, wanted = sealed["about"], sealed["blake2b"]
+        arrays = decode(read_regular(path, _MAX_BYTES))
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError):
         raise CheckpointError(f"{path} is not a twofold policy file, or is damaged") from None
     if not isinstance(about, dict) or _body(arrays, about) != wanted:
@@ -118,9 +119,22 @@ def unseal(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
     return arrays, about
 
 
+def _header(path: Path) -> Any:
+    """What a safetensors file says of itself, read before anything large is."""
+    with open_regular(path, _MAX_BYTES) as file:
+        length = int.from_bytes(file.read(8), "little")
+        if not 0 < length <= min(MAX_JSON_BYTES, os.fstat(file.fileno()).st_size):
+            raise CheckpointError(f"{path} is not a twofold policy file, or is damaged")
+        header = names(parse_json(file.read(length), path), path)
+        data = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+        if 8 + length + max(data, default=0) != os.fstat(file.fileno()).st_size:
+            raise CheckpointError(f"{path} is not a twofold policy file, or is damaged")
+    return header
+
+
 def weights_digest(path: Path) -> str:
     """A checksum of what a policy file holds, whatever its run's settings are; empty where there is no file."""
-    return _body(unseal(path)[0], {}) if path.is_file() else ""
+    return _body(unseal(path)[0], {}) if is_there(path) else ""
 
 
 def load_policy_into(learner: Learner[Any], path: Path) -> None:
@@ -178,17 +192,20 @@ def zoo_path(name: str) -> Path:
 def load_policy(path: str | Path) -> LoadedPolicy:
     """Load a policy file (or a run directory's best policy) for acting."""
     path = Path(path)
-    if path.is_dir():
+    if is_folder(path):
         path = path / "best.safetensors"
-    if not path.exists():
+    if not is_there(path):
         raise CheckpointError(f"no policy file {path}")
     arrays, about = unseal(path)
+    if bad := first_bad(**{name.lstrip("/"): array for name, array in arrays.items()}):
+        raise CheckpointError(f"{path} holds weights that are not finite ({bad}): it cannot act")
     try:
         values = about["values"]
         agent = agent_of(values)
         seen, acts = (spaces.from_json(about[k]) for k in ("observation_space", "action_space"))
         with allocation_limit(_MAX_BYTES):
             learner = make_learner(agent, seen, acts, Generators(0))
+        _refuse_other_types(pack(learner.policy_state())[0], arrays)
         learner.load_policy_state(unpack(about["rest"], arrays))
         policy = learner.policy(explore=False, rows=1, rng=generator(0, "evaluation"))
         policy.reset(np.ones(1, bool))
@@ -197,6 +214,13 @@ def load_policy(path: str | Path) -> LoadedPolicy:
         return LoadedPolicy(values, str(path), learner, policy, seen, acts, low_high, about["score"])
     except _LIES as error:
         raise CheckpointError(f"{path} does not describe a policy of this version: {error}") from None
+
+
+def _refuse_other_types(own: dict[str, Array], given: dict[str, Array]) -> None:
+    """Weights of another type would be taken as numbers that they were never meant to be."""
+    for name, array in own.items():
+        if name in given and given[name].dtype != array.dtype:
+            raise ValueError(f"{name} holds {given[name].dtype}, not {array.dtype}")
 
 
 def _bound(values: list[float], space: gym.Space[Any]) -> Array:

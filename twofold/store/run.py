@@ -9,10 +9,13 @@ import os
 import platform
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from twofold.base.errors import CheckpointError, UserError
+from twofold.base.foreign import read_json
+from twofold.base.regular import is_folder, is_there, names_in, open_to_write, read_regular, read_text
 from twofold.core.protocols import Summary
 from twofold.settings.config import Resolved, from_values, plain
 from twofold.settings.domains import domains
@@ -21,14 +24,15 @@ from twofold.store.checkpoint import Checkpoints
 from twofold.store.formats import from_format_1
 from twofold.store.jsonlines import JsonLines
 from twofold.store.policy_file import weights_digest
+from twofold.store.records import read_test
 
 FORMAT = 2  # of config.json
 _PACKAGES = ("torch", "numpy", "pydantic")  # besides those that the domains name
-_ABOUT_TEST = ("seeds", "step", "policy")  # what test.json says of itself; the rest are worlds
 
 
 # What a start that was interrupted before config.json was written may have left.
 _BEGINNINGS = {"provenance.json", ".provenance.json.tmp", ".config.json.tmp", "lock"}
+_MAX_LOCK = 200  # bytes
 log = logging.getLogger("twofold")
 
 
@@ -50,33 +54,41 @@ class Run:
     @classmethod
     def create(cls, folder: Path, resolved: Resolved, command: str) -> Run:
         """A new directory, or an existing one of this config, which is then gone on with, perhaps for more steps."""
+        _refuse_foreign(folder)
+        run = cls(folder, resolved)
+        run._continue()
         try:
-            if os.path.lexists(folder / "config.json"):
-                run = cls.open(folder)
-                _refuse_changes(run.resolved, resolved, folder)
-                if resolved.config.trainer.steps > run.resolved.config.trainer.steps:
-                    run = cls(folder, resolved)
-                    run.longer = True
-                return run
-            if folder.exists() and {entry.name for entry in folder.iterdir()} - _BEGINNINGS:
-                raise UserError(
-                    f"{folder} exists and is not a run directory: nothing was touched; give another --run"
-                )
             folder.mkdir(parents=True, exist_ok=True)
-            run = cls(folder, resolved)
-            with files.disk_full_explained(folder, 100_000):
-                files.replace_bytes(folder / "provenance.json", files.to_json(provenance(command)))
-            run.keep_config()
-        except OSError as error:
-            raise UserError(f"cannot make the run directory {folder}: {error.strerror}") from None
+            run.lock()  # before anything is written: another process may be about to begin here, too
+            if not run._continue():
+                with files.disk_full_explained(folder, 100_000):
+                    files.replace_bytes(folder / "provenance.json", files.to_json(provenance(command)))
+                run.keep_config()
+        except BaseException as error:
+            run.close()
+            if isinstance(error, OSError):
+                why = error.strerror
+                raise UserError(f"cannot make the run directory {folder}: {why}") from None
+            raise
         return run
+
+    def _continue(self) -> bool:
+        """Go on with the run that is there, if one is: its settings must be ours, but for more steps."""
+        if not is_there(self.folder / "config.json"):
+            return False
+        there = Run.open(self.folder).resolved
+        _refuse_changes(there, self.resolved, self.folder)
+        self.longer = self.resolved.config.trainer.steps > there.config.trainer.steps
+        if not self.longer:
+            self.resolved = there
+        return True
 
     @classmethod
     def open(cls, folder: Path) -> Run:
         """An existing run directory."""
-        if not os.path.lexists(folder / "config.json"):
+        if not is_there(folder / "config.json"):
             raise UserError(f"{folder} is not a run directory (no config.json in it)")
-        record = files.read_json(folder / "config.json")
+        record = read_json(folder / "config.json", finite=False)
         if not isinstance(record, dict) or not isinstance(record.get("values"), dict):
             raise CheckpointError(f"{folder / 'config.json'} is damaged")
         values = record["values"] if record.get("format") == FORMAT else from_format_1(record["values"])
@@ -94,25 +106,29 @@ class Run:
 
     def lock(self) -> None:
         """Refuse a second process; the lock of a dead one is free by itself."""
+        if self._lock is not None:
+            return
         path = self.folder / "lock"
+        held = os.fdopen(open_to_write(path, os.O_RDWR | os.O_CREAT), "r+", errors="replace")
         try:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-            self._lock = os.fdopen(handle, "r+")
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held.truncate(0)
+            held.write(str(os.getpid()))
+            held.flush()
         except BlockingIOError:
-            owner = self._lock.read(20).strip() or "unknown"
-            self._lock.close()
-            self._lock = None
+            owner = held.read(20).strip() or "unknown"
+            held.close()
             raise UserError(
                 f"{self.folder} is in use by process {owner}: stop it first, or give another --run"
             ) from None
         except OSError as error:
+            with suppress(OSError):
+                held.close()
             raise UserError(f"cannot write {path}: {error.strerror}") from None
-        self._lock.truncate(0)
-        self._lock.write(str(os.getpid()))
-        self._lock.flush()
+        self._lock = held
         for left in self.folder.glob(".*.tmp"):  # of a process that died while writing
-            left.unlink()
+            with suppress(OSError):  # a directory of that name is not ours
+                left.unlink()
 
     def check_lock(self) -> None:
         """Stop if the directory or its lock was taken away: another process could be writing there."""
@@ -209,14 +225,47 @@ class Run:
         """The final score of a run that has come to its end, or None; it is the last thing that a run writes."""
         steps = self.checkpoints.steps()
         path = self.folder / "test.json"
-        if not path.is_file() or not steps or steps[0] < self.resolved.config.trainer.steps:
+        if not is_there(path) or not steps or steps[0] < self.resolved.config.trainer.steps:
             return None
-        record = files.read_json(path)
-        if not isinstance(record, dict):
-            raise CheckpointError(f"{path} is damaged: remove it to have it made again")
-        if record.get("step") != steps[0] or record.get("policy") != weights_digest(self.best_policy):
+        try:
+            tested = read_test(path, finite=False)
+        except CheckpointError as error:
+            raise CheckpointError(f"{error}: remove it to have it made again") from None
+        if tested.step != steps[0] or tested.policy != weights_digest(self.best_policy):
             return None  # of a shorter run: the test is made again
-        return {name: scores for name, scores in record.items() if name not in _ABOUT_TEST}
+        return {
+            world: {metric: score.numbers for metric, score in scores.items()}
+            for world, scores in tested.worlds.items()
+        }
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """Refuse a folder that holds anything but a run or the beginnings of one."""
+    if is_there(folder) and not is_folder(folder):
+        raise UserError(
+            f"cannot make the run directory {folder}: something else has that name; give another --run"
+        )
+    found = names_in(folder)
+    if "config.json" not in found and (
+        set(found) - _BEGINNINGS or not all(_begun(folder / n) for n in found)
+    ):
+        raise UserError(
+            f"{folder} exists and is not a run directory: nothing was touched; give another --run"
+        )
+
+
+def _begun(path: Path) -> bool:
+    """Whether a file is what an interrupted start left, and not a file of the user's that has the same name."""
+    try:
+        if path.name == "lock":
+            content = read_regular(path, _MAX_LOCK)
+            return not content or content[:1].isdigit()
+        if path.name == "provenance.json":
+            record = read_json(path)
+            return isinstance(record, dict) and {"command", "started", "twofold"} <= record.keys()
+    except CheckpointError:
+        return False
+    return True  # a temporary name of ours
 
 
 def _refuse_changes(old: Resolved, new: Resolved, folder: Path) -> None:
@@ -251,9 +300,9 @@ def provenance(command: str) -> dict[str, Any]:
     command_line = ["git", "describe", "--always", "--dirty"]
     try:
         commit = subprocess.run(
-            command_line, cwd=here, capture_output=True, text=True, check=False
+            command_line, cwd=here, capture_output=True, text=True, check=False, timeout=10
         ).stdout.strip()
-    except OSError:
+    except (OSError, subprocess.SubprocessError, UnicodeError):
         commit = ""  # no git here
     try:
         own = importlib.metadata.version("twofold")
@@ -273,7 +322,7 @@ def provenance(command: str) -> dict[str, Any]:
 def cpu_name() -> str:
     """The processor as the system names it."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
+        lines = read_text(Path("/proc/cpuinfo")).splitlines()
+    except UserError:
         return platform.processor()
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")

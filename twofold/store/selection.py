@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from twofold.base.regular import read_regular
 from twofold.store import files
 
 log = logging.getLogger("twofold")
@@ -55,7 +56,7 @@ class Selection:
     def choose(self, step: int, record: dict[str, Any]) -> None:
         """The finalist of this step becomes the best policy; `record` says why."""
         log.info("of %d finalists the policy of step %d is the best", len(self.finalists), step)
-        content = files.read_regular(self.folder / f"{finalist(step)}.safetensors", 1 << 30)
+        content = read_regular(self.folder / f"{finalist(step)}.safetensors", 1 << 30)
         with files.disk_full_explained(self.folder, len(content)):
             files.replace_bytes(self.folder / "best.safetensors", content)
             files.replace_bytes(self.folder / "finalists.json", files.to_json(record))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import csv
+import io
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twofold.base.errors import ConfigError, UserError
+from twofold.base.messages import printable
 from twofold.base.signals import Stopped
 from twofold.settings.config import layers_for, resolve
 from twofold.settings.presets import parse_value
+from twofold.store import files
 from twofold.team.sets import PartnerSet, parse_team, read_partners
 from twofold.team.worlds.space import Values
 
@@ -120,9 +123,10 @@ def _show(chosen: argparse.Namespace) -> int:
     from twofold.team.crossplay import kind_of
 
     found = read_partners(chosen.folder)
-    print(f"{found.folder}  version {found.about.version}  {found.about.world} {found.about.world_args}")
+    about = found.about
+    print(printable(f"{found.folder}  version {about.version}  {about.world} {about.world_args}"))
     for partner in found.partners:
-        print(f"  {partner.name:<24} {partner.algorithm:<10} {kind_of(found, partner.name)}")
+        print(printable(f"  {partner.name:<24} {partner.algorithm:<10} {kind_of(found, partner.name)}"))
     return 0
 
 
@@ -139,7 +143,7 @@ def eval_partners(argv: list[str]) -> int:
     policies = named or {partner.name: partner.load() for partner in found.partners}
     how = {"episodes": chosen.episodes, "seed": chosen.seed, "seats": chosen.seats}
     played = cross_play(found, policies, **how, metric=chosen.metric)
-    chosen.out.mkdir(parents=True, exist_ok=True)
+    files.own_folder(chosen.out, "cross_play.*", "adaptation.png")
     _write_table(chosen.out / "cross_play.csv", played)
     draw_cross_play(played, chosen.out / "cross_play.png")
     draw_adaptation(played.curves, chosen.out / "adaptation.png")
@@ -214,13 +218,14 @@ def _label(path: str) -> str:
 
 
 def _write_table(path: Path, played: CrossPlay) -> None:
-    with path.open("w", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(["policy", "partner", "kind", played.metric, "low_95", "high_95"])
-        for i, row in enumerate(played.policies):
-            for j, column in enumerate(played.partners):
-                cells = (values[i, j] for values in (played.mean, played.low, played.high))
-                table.writerow([row, column, played.kinds[j], *(f"{cell:.6g}" for cell in cells)])
+    text = io.StringIO(newline="")
+    table = csv.writer(text)
+    table.writerow(["policy", "partner", "kind", played.metric, "low_95", "high_95"])
+    for i, row in enumerate(played.policies):
+        for j, column in enumerate(played.partners):
+            cells = (values[i, j] for values in (played.mean, played.low, played.high))
+            table.writerow([row, column, played.kinds[j], *(f"{cell:.6g}" for cell in cells)])
+    files.replace_bytes(path, text.getvalue().encode(errors="replace"))
 
 
 def _print_table(played: CrossPlay) -> None:

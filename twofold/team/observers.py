@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 from twofold.assemble import Trained
 from twofold.base.errors import UserError
+from twofold.base.foreign import log_records
+from twofold.base.regular import is_there
 from twofold.team.worlds.space import Foreign, Values
 
 
@@ -68,15 +69,14 @@ def _log(run: Foreign, folder: Path) -> None:
     """Metrics and evaluations as Sacred scalars, the policy as an artifact."""
     for name in ("metrics", "evaluations"):
         path = folder / f"{name}.jsonl"
-        for line in path.read_text().splitlines() if path.exists() else ():
-            record = json.loads(line)
+        for record in log_records(path) if is_there(path) else ():
             step, world = record.pop("step"), record.pop("world", None)
             for key, value in record.items():
                 number = value["mean"] if isinstance(value, dict) else value
                 if isinstance(number, (int, float)):
                     run.log_scalar(f"{world}/{key}" if world else key, float(number), int(step))
     for artifact in ("best.safetensors", "config.json", "curve.png"):
-        if (folder / artifact).exists():
+        if is_there(folder / artifact):
             # Sacred keeps config.json and metrics.json for itself.
             run.add_artifact(str(folder / artifact), name=f"twofold_{artifact}")
 

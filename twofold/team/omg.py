@@ -136,8 +136,6 @@ class OMG(EpisodeLearner):
         }
         self._acts = {"agent": self.q.agent, "model": self.model, "prior": self.prior}
         self._prior_ready, self._prior_checked = False, cfg.prior_explains == 0
-        if Path(cfg.prior).exists():
-            self._need_prior()
 
     def policy(self, *, explore: bool, rows: int, rng: np.random.Generator) -> OMGPolicy:
         team = self.q.policy(explore=explore, rows=rows, rng=rng)
@@ -385,12 +383,12 @@ def _ratio(signal: Tensor, noise: Tensor, mask: Tensor) -> Tensor:
 
 def load_prior(prior: Prior, run: Path, *, obs_is_state: bool) -> None:
     """The prior of a finished `omg_prior` run."""
-    found = Checkpoints(run / "checkpoints").load()
-    if found is None or "named_prior" not in found[1]["learner"]:
+    found = Checkpoints(run / "checkpoints").look()
+    saved = found[1].get("learner") if found is not None and isinstance(found[1], dict) else None
+    if not isinstance(saved, dict) or not {"named_prior", "obs_is_state"} <= saved.keys():
         raise CheckpointError(
             f"learner.prior: {run} holds no trained prior (train one with --config=omg_prior)"
         )
-    saved = found[1]["learner"]
     if bool(saved["obs_is_state"]) != obs_is_state:
         raise CheckpointError(
             f"learner.prior: {run} was trained with obs_is_state={bool(saved['obs_is_state'])}, "

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 from twofold.assemble import Parts, assemble, torch_as
 from twofold.base.errors import ConfigError, UserError
+from twofold.base.foreign import MAX_LOG_BYTES
 from twofold.base.progress import Quiet
+from twofold.base.regular import is_there, read_regular
 from twofold.settings.config import Resolved, layers_for, resolve
 from twofold.settings.presets import flatten
 from twofold.store import files
@@ -16,6 +19,8 @@ from twofold.store.policy_file import policy_bytes
 from twofold.store.run import Run
 from twofold.team.sets import About, Partner, PartnerSet, write_partners
 from twofold.team.worlds.space import Values
+
+_OURS = ("partners.json", "runs", "*.safetensors")
 
 
 def make_population(
@@ -32,7 +37,7 @@ def make_population(
 
     What is finished is not done again; a signal stops it like any training, and the same call goes on.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    files.own_folder(folder, *_OURS)
     partners: list[Partner] = []
     about: About | None = None
     for algorithm in algorithms:
@@ -45,7 +50,7 @@ def make_population(
             for stage in range(1, checkpoints + 1):
                 name = f"{algorithm}_s{seed}_c{stage}"
                 partners.append(Partner(name, algorithm, folder / f"{name}.safetensors"))
-                if not partners[-1].file.exists():
+                if not is_there(partners[-1].file):
                     say(f"training {name}")
                     shorter = given | {"trainer.steps": steps * stage // checkpoints}
                     resolved = resolve(layers_for(algorithm, env_config, shorter))
@@ -83,22 +88,23 @@ def _train_stage(runs: Path, stage: int, resolved: Resolved, partner: Partner) -
 
 def _begin_where(before: Path, run: Run) -> None:
     """Give a run that has no checkpoint yet those of the stage before."""
-    if before.exists() and not (run.folder / "checkpoints").exists():
-        shutil.copytree(before / "checkpoints", run.folder / "checkpoints")
+    if is_there(before) and not is_there(run.folder / "checkpoints"):
+        # Links stay links, which are refused when they are read.
+        shutil.copytree(before / "checkpoints", run.folder / "checkpoints", symlinks=True)
         for log in ("metrics.jsonl", "evaluations.jsonl"):
-            if (before / log).exists():
-                shutil.copy(before / log, run.folder / log)
+            if is_there(before / log):
+                files.replace_bytes(run.folder / log, read_regular(before / log, MAX_LOG_BYTES))
 
 
 def gather_population(folder: Path, runs: list[Path]) -> PartnerSet:
     """A set of the best policies of finished runs, which must all be of one world."""
-    if (folder / "partners.json").exists():
+    if is_there(folder / "partners.json"):
         raise UserError(f"{folder} is a partner set already: nothing was touched; give another folder")
     partners: list[Partner] = []
     about: tuple[str, Values] | None = None
     for path in runs:
         run = Run.open(path)
-        if not (path / "best.safetensors").exists():
+        if not is_there(path / "best.safetensors"):
             raise UserError(f"{path} has no best policy yet: train it first")
         if about not in (None, _world(run.resolved)):
             raise UserError(f"{path} was trained in another world than {runs[0]}: partners share one world")
@@ -108,9 +114,9 @@ def gather_population(folder: Path, runs: list[Path]) -> PartnerSet:
         partners.append(Partner(name, _algorithm_of(run), folder / f"{name}.safetensors"))
     if about is None:
         raise UserError("name at least one run")
-    folder.mkdir(parents=True, exist_ok=True)
+    files.own_folder(folder, *_OURS)
     for path, partner in zip(runs, partners, strict=True):
-        files.replace_bytes(partner.file, files.read_regular(path / "best.safetensors"))
+        files.replace_bytes(partner.file, read_regular(path / "best.safetensors", 1 << 30))
     names = tuple(path.name for path in runs)
     said = About(world=about[0], world_args=about[1], runs=names)
     return write_partners(folder, partners, said, train=[], test=[])
@@ -126,8 +132,9 @@ def split_partners(found: PartnerSet, *, test_algorithms: list[str], test_seeds:
     """Declare test partners: those of other algorithms (non-homologue) or other seeds (homologue)."""
 
     def is_test(partner: Partner) -> bool:
-        seed = int(partner.name.rsplit("_s", 1)[1].split("_c")[0])
-        return partner.algorithm in test_algorithms or seed in test_seeds
+        seed = re.search(r"_s([0-9]{1,18})_c", partner.name)  # names that others gave may have none
+        known = seed is not None and int(seed[1]) in test_seeds
+        return partner.algorithm in test_algorithms or known
 
     test = [p.name for p in found.partners if is_test(p)]
     train = [p.name for p in found.partners if not is_test(p)]

@@ -8,13 +8,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from twofold.base.errors import CheckpointError, ConfigError
+from twofold.base.foreign import checked_as, read_json
+from twofold.base.regular import is_there, read_regular
 from twofold.base.setting import setting, settings
 from twofold.store import files
 from twofold.store.policy_file import LoadedPolicy, load_policy
-from twofold.team.reading import checked_as
 from twofold.team.worlds.space import Values
 
 FORMAT = 1
+_MAX_BYTES = 1 << 30  # of a policy file
 
 
 @settings
@@ -89,27 +91,33 @@ class PartnerSet:
 def read_partners(folder: Path) -> PartnerSet:
     """The partner set of a folder, every file checked against its recorded checksum."""
     path = folder / "partners.json"
-    if not path.is_file():
+    if not is_there(path):
         raise ConfigError(
             f"{folder} is not a partner set (no partners.json): make one with `twofold partners make`"
         )
     record = _read(path)
     partners = tuple(Partner(p.name, p.algorithm, folder / Path(p.file).name) for p in record.partners)
     for partner, listed in zip(partners, record.partners, strict=True):
-        if files.checksum(files.read_regular(partner.file)) != listed.blake2b:
+        if files.checksum(read_regular(partner.file, _MAX_BYTES)) != listed.blake2b:
             raise CheckpointError(f"{partner.file} is not the file that {path} was made with")
     return PartnerSet(folder, partners, record.train, record.test, record.about)
 
 
 def _read(path: Path) -> _Record:
     """partners.json with every name and type as they must be."""
-    found = files.read_json(path)
+    found = read_json(path)
     if isinstance(found, dict) and found.get("format", FORMAT) != FORMAT:
-        raise CheckpointError(f"{path} has format {found['format']}, this version reads {FORMAT}")
+        raise CheckpointError(f"{path} has format {str(found['format'])[:20]}, this version reads {FORMAT}")
     try:
-        return checked_as(_Record, found)
+        record = checked_as(_Record, found)
     except ConfigError as error:
         raise CheckpointError(f"{path} is damaged: {error}") from None
+    names = [partner.name for partner in record.partners]
+    if not names or len(set(names)) < len(names):
+        raise CheckpointError(f"{path} is damaged: it names no partner, or one of them twice")
+    if lost := [name for name in (*record.train, *record.test) if name not in names]:
+        raise CheckpointError(f"{path} is damaged: its split names '{lost[0]}', who is no partner")
+    return record
 
 
 def write_partners(
@@ -121,7 +129,7 @@ def write_partners(
             "name": p.name,
             "algorithm": p.algorithm,
             "file": p.file.name,
-            "blake2b": files.checksum(files.read_regular(p.file)),
+            "blake2b": files.checksum(read_regular(p.file, _MAX_BYTES)),
         }
         for p in partners
     ]

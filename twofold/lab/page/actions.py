@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from twofold.base.errors import UserError
+from twofold.base.regular import open_to_write
 from twofold.lab.runs import RunRecord, lock_holder
 
 
@@ -55,8 +56,7 @@ def resume(run: RunRecord) -> subprocess.Popen[bytes]:
 
 def _log(folder: Path) -> int:
     """Where a resumed process complains; nothing is followed."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        return os.open(folder / "resume.txt", flags, 0o644)
-    except OSError:
+        return open_to_write(folder / "resume.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    except (OSError, UserError):
         return subprocess.DEVNULL

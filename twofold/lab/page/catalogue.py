@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from twofold.base.errors import UserError
+from twofold.base.foreign import log_records
 from twofold.lab import statistics
 from twofold.lab.figures import BAND_SEEDS, aligned, averaged, band, possible
 from twofold.lab.groups import Group, differences, group_runs
 from twofold.lab.report import film_paths
-from twofold.lab.runs import RunRecord, current, find_runs, held_locks, read_lines, read_run
+from twofold.lab.runs import RunRecord, current, find_runs, held_locks, read_run
 from twofold.lab.statistics import FEW, Estimate
-from twofold.store import files
+from twofold.store.records import last_record
 
 _WATCHED = ("config.json", "evaluations.jsonl", "metrics.jsonl", "test.json", "provenance.json")
 TRAINING = "learning: "  # before the names of metrics that the learner wrote
@@ -266,7 +267,7 @@ def _learning(folder: Path, metric: str, _: Stamp) -> tuple[list[int], list[floa
     """A metric of the learning; the stamp makes a grown log another question."""
     steps, values = [], []
     try:
-        for line in read_lines(folder / "metrics.jsonl"):
+        for line in log_records(folder / "metrics.jsonl"):
             step, value = line.get("step"), line.get(metric)
             if isinstance(step, int) and isinstance(value, (int, float)) and np.isfinite(value):
                 steps.append(step)
@@ -279,11 +280,8 @@ def _learning(folder: Path, metric: str, _: Stamp) -> tuple[list[int], list[floa
 def _last_line(path: Path) -> list[str]:
     """The names of the numbers in the last whole line of a log."""
     try:
-        with files.open_regular(path) as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - 64_000))
-            lines = file.read().split(b"\n")[:-1]
-        record = files.parse_json(lines[-1], path) if lines else {}
-    except (UserError, OSError):
+        record = last_record(path)
+    except UserError:
         return []
     return [str(k) for k, v in record.items() if k != "step" and isinstance(v, (int, float))][:200]
 
@@ -292,7 +290,7 @@ def active_hours(folder: Path, steps: Sequence[int]) -> list[float]:
     """How long the run had worked at each of these steps; time that it was stopped does not count."""
     known_steps, known_hours = [0], [0.0]
     try:
-        for line in read_lines(folder / "timing.jsonl"):
+        for line in log_records(folder / "timing.jsonl"):
             step, speed = line.get("step"), line.get("steps_per_second")
             if (
                 isinstance(step, int)

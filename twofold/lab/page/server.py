@@ -5,10 +5,10 @@ No path is ever built from a request: runs, films and panels are chosen among th
 
 from __future__ import annotations
 
-import json
 import secrets
 import socket
 import subprocess
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from twofold.base.errors import UserError
+from twofold.base.errors import CheckpointError, UserError
+from twofold.base.foreign import log_records, names, parse_json
+from twofold.base.regular import is_folder, open_regular, read_regular
 from twofold.lab.compare import compare, to_data
 from twofold.lab.figures import curves_figure
 from twofold.lab.groups import Group
@@ -36,10 +38,9 @@ from twofold.lab.page.catalogue import (
 )
 from twofold.lab.page.guard import MAX_BODY, Guard
 from twofold.lab.report import film_paths, write_report
-from twofold.lab.runs import NEUTRAL, RunRecord, read_lines
+from twofold.lab.runs import NEUTRAL, RunRecord
 from twofold.show.panels import read_panel
 from twofold.show.style import to_bytes
-from twofold.store import files
 
 PORT = 8642
 _STATIC = Path(__file__).resolve().parent / "static"
@@ -151,7 +152,7 @@ class Page:
         if not paths:
             raise UserError("no such film")
         kind = _FILM_TYPES[paths[0].suffix.lower()]
-        return Response(files.read_regular(paths[0], _MAX_FILM), media_type=kind)
+        return Response(read_regular(paths[0], _MAX_FILM), media_type=kind)
 
     def figure(self, asked: dict[str, Any]) -> Response:
         groups = self._groups(asked)
@@ -164,7 +165,7 @@ class Page:
 
         with TemporaryDirectory(prefix="twofold_") as folder:
             made = write_report(self._places(asked), Path(folder), names=self._names(asked))
-            return Response(made.page.read_bytes(), media_type="text/html")
+            return Response(read_regular(made.page), media_type="text/html")
 
     def _ids(self, asked: dict[str, Any]) -> list[str]:
         ids = asked.get("groups")
@@ -190,14 +191,14 @@ class Page:
 def _some_lines(path: Path, limit: int = 1_000) -> list[dict[str, Any]]:
     """The last lines of a log, none if it is absent or damaged."""
     try:
-        return list(read_lines(path))[-limit:]
+        return list(deque(log_records(path), limit))
     except UserError:
         return []
 
 
 def _tail(path: Path) -> str:
     try:
-        with files.open_regular(path) as file:
+        with open_regular(path) as file:
             file.seek(0, 2)
             file.seek(max(0, file.tell() - _LOG_TAIL))
             return file.read().decode(errors="replace")
@@ -235,7 +236,7 @@ def make_app(place: Path, token: str, port: int) -> Starlette:
 
 def _static(path: Path) -> Any:
     async def send(request: Request) -> Response:
-        return Response(path.read_bytes(), media_type=_TYPES[path.suffix])
+        return Response(read_regular(path, follow=True), media_type=_TYPES[path.suffix])
 
     return send
 
@@ -243,10 +244,9 @@ def _static(path: Path) -> Any:
 def _answer(question: Callable[[dict[str, Any]], Any]) -> Any:
     async def answer(request: Request) -> Response:
         try:
-            asked = json.loads((await request.body())[: MAX_BODY + 1] or b"{}")
-            if not isinstance(asked, dict):
-                raise ValueError
-        except (ValueError, RecursionError):
+            question_text = (await request.body())[: MAX_BODY + 1] or b"{}"
+            asked = names(parse_json(question_text, "the question"), Path("the question"))
+        except CheckpointError:
             return JSONResponse({"error": "the question is not JSON"}, 400)
         try:
             found = await run_in_threadpool(question, asked)
@@ -280,7 +280,7 @@ def serve(
     """Serve the page until interrupted; from another machine it is reached through ssh -L."""
     import uvicorn
 
-    if not place.is_dir():
+    if not is_folder(place):
         raise UserError(f"{place} is not a directory: give the folder that holds your runs")
     secret = token or secrets.token_urlsafe(24)
     with listen(port) as listening:

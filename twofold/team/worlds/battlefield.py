@@ -6,49 +6,58 @@ import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from twofold.base.errors import CheckpointError, ConfigError
+from twofold.base.foreign import checked_as, read_as
+from twofold.base.regular import is_there
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array
-from twofold.team.reading import checked_as, read_as
 
 MAPS = Path(__file__).parent / "maps"
+MOST_UNITS = 500  # of both teams: every unit looks at every other in each step
+Side = Annotated[float, Field(gt=0, le=1_000)]
 
 
 @settings
 class UnitType:
     """Numbers of one kind of unit."""
 
-    health: float = setting("of a fresh unit", gt=0)
-    shield: float = setting("lost before health, and grows again", default=0.0, ge=0)
-    damage: float = setting("of one hit", default=0.0, ge=0)
-    hits: int = setting("hits of one attack: armour counts for each", default=1, ge=1)
-    bonus: float = setting("more damage of one hit to units whose tag is `bonus_to`", default=0.0, ge=0)
+    health: float = setting("of a fresh unit", gt=0, le=1e6)
+    shield: float = setting("lost before health, and grows again", default=0.0, ge=0, le=1e6)
+    damage: float = setting("of one hit", default=0.0, ge=0, le=1e6)
+    hits: int = setting("hits of one attack: armour counts for each", default=1, ge=1, le=100)
+    bonus: float = setting(
+        "more damage of one hit to units whose tag is `bonus_to`", default=0.0, ge=0, le=1e6
+    )
     bonus_to: str = setting("the tag that the bonus is for", default="")
-    armour: float = setting("taken off every hit", default=0.0, ge=0)
-    range: float = setting("of the weapon, edge to edge", default=0.1, ge=0, unit="cells")
+    armour: float = setting("taken off every hit", default=0.0, ge=0, le=1e6)
+    range: float = setting("of the weapon, edge to edge", default=0.1, ge=0, le=1_000, unit="cells")
     cooldown: float = setting(
         "between two attacks; above 8, so that a step holds at most one",
         default=16.0,
         gt=8,
+        le=1e6,
         unit="loops, 16 a second",
     )
-    speed: float = setting("on foot", default=2.25, ge=0, unit="cells a second")
-    radius: float = setting("of the body", default=0.375, gt=0, unit="cells")
+    speed: float = setting("on foot", default=2.25, ge=0, le=100, unit="cells a second")
+    radius: float = setting("of the body", default=0.375, gt=0, le=50, unit="cells")
     tag: str = setting("what bonuses ask for", default="light")
     splash: float = setting(
-        "radius around the target in which others are hit too", default=0.0, ge=0, unit="cells"
+        "radius around the target in which others are hit too", default=0.0, ge=0, le=1_000, unit="cells"
     )
     heal: float = setting(
-        "health given; a unit that heals does not attack", default=0.0, ge=0, unit="a second"
+        "health given; a unit that heals does not attack", default=0.0, ge=0, le=1e6, unit="a second"
     )
-    energy: float = setting("what healing uses up", default=0.0, ge=0)
+    energy: float = setting("what healing uses up", default=0.0, ge=0, le=1e6)
     state_full: float = setting(
         "what the state divides the cooldown by (energy of those who heal); 0: the cooldown, or the energy, itself",
         default=0.0,
         ge=0,
+        le=1e6,
     )
     bursts: bool = setting("dies of its own attack", default=False)
     tall: bool = setting("walks over others: neither pushes nor is pushed", default=False)
@@ -59,7 +68,7 @@ class UnitGroup:
     """Units of one type that stand together."""
 
     type: str = setting("their type")
-    count: int = setting("how many", ge=0)
+    count: int = setting("how many", ge=0, le=MOST_UNITS)
     at: tuple[float, float] = setting("the middle of where they stand", unit="cells")
 
 
@@ -67,10 +76,10 @@ class UnitGroup:
 class MapFile:
     """A map as its JSON file says it."""
 
-    limit: int = setting("until the battle is called off", ge=1, unit="steps")
+    limit: int = setting("until the battle is called off", ge=1, le=100_000, unit="steps")
     allies: tuple[UnitGroup, ...] = setting("the team")
     enemies: tuple[UnitGroup, ...] = setting("the scripted side")
-    size: tuple[float, float] = setting("of the ground", default=(32.0, 32.0), unit="cells")
+    size: tuple[Side, Side] = setting("of the ground", default=(32.0, 32.0), unit="cells")
     types: dict[str, dict[str, float | str | bool]] = setting(
         "types of its own: numbers of a UnitType that differ from the type of that name, or from `like`",
         factory=dict,
@@ -218,17 +227,19 @@ def map_names() -> list[str]:
 def load_battlefield(name: str) -> Battlefield:
     """A map of the package by name, or a JSON file of the user's by path."""
     path = Path(name) if name.endswith(".json") else MAPS / f"{name}.json"
-    if not path.is_file():
+    if not is_there(path):
         raise ConfigError(
             f"env_args.map_name: no map '{name}'; there are {', '.join(map_names())}, or give a path to a .json"
         )
     try:
-        return _parse(path.stem, read_as(MapFile, path))
+        return _parse(path.stem, read_as(MapFile, path, follow=True))
     except (CheckpointError, ConfigError) as error:
         raise ConfigError(f"the map {path} is not readable: {error}") from None
 
 
 def _parse(name: str, data: MapFile) -> Battlefield:
+    if (units := sum(group.count for group in (*data.allies, *data.enemies))) > MOST_UNITS:
+        raise ConfigError(f"it has {units:,} units, more than {MOST_UNITS}")
     types = TYPES | {kind: _unit_type(kind, numbers) for kind, numbers in data.types.items()}
     teams = [_units(data.allies, types, "allies"), _units(data.enemies, types, "enemies")]
     kinds = tuple(kind for team in teams for kind, _ in team)

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import importlib
+import re
 import warnings
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from types import ModuleType
 from typing import Literal
 
 import gymnasium as gym
 import numpy as np
 
-from twofold.base.errors import ConfigError, MissingPackage
+from twofold.base.errors import ConfigError, MissingPackage, UserError
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array
 from twofold.core.protocols import World
 from twofold.rows.envs import EnvRows
+from twofold.settings.config import settings_from
 from twofold.settings.registry import worlds
 from twofold.team.worlds.foraging import Foraging, can_batch, forget
 from twofold.team.worlds.single import Action, Other, ParallelGame, TeamEnv, TupleGame, rows_of
 from twofold.team.worlds.space import Foreign, Space, Values
 from twofold.team.worlds.spread import Spread
+
+_GYM_ID = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+_GAME = re.compile(r"[a-z0-9_]{1,60}_v[0-9]{1,3}")
+_GAME_OF_FAMILY = re.compile(r"[a-z0-9]{1,30}\.[a-z0-9_]{1,60}_v[0-9]{1,3}")
 
 
 def _package(name: str, why: str) -> ModuleType:
@@ -45,7 +52,7 @@ class LBFConfig:
     id: str = setting(
         "a game of the package", default="Foraging-8x8-2p-2f-coop-v3", aliases=("key", "map_name")
     )
-    time_limit: int = setting("longest episode", default=50, ge=1, unit="steps")
+    time_limit: int = setting("longest episode", default=50, ge=1, le=1_000_000, unit="steps")
     batched: bool = setting(
         "step all rows in one call where everything is in sight; the episodes are the same", default=True
     )
@@ -78,7 +85,7 @@ class WarehouseConfig:
     """Robots in a warehouse."""
 
     id: str = setting("a game of the package", default="rware-tiny-2ag-v2", aliases=("key", "map_name"))
-    time_limit: int = setting("longest episode", default=500, ge=1, unit="steps")
+    time_limit: int = setting("longest episode", default=500, ge=1, le=1_000_000, unit="steps")
 
 
 @worlds.register("team/rware", config=WarehouseConfig, view=_view)
@@ -94,12 +101,27 @@ def rware(cfg: WarehouseConfig, *, rows: int, purpose: str) -> EnvRows:
 
 
 def _gym_env(id: str, **settings: int) -> Foreign:
+    _refuse_name(id, _GYM_ID)
+    with _explained(id), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # tuples of rewards are not what Gymnasium's checker expects
+        return gym.make(id, disable_env_checker=True, render_mode="rgb_array", **settings).unwrapped
+
+
+def _refuse_name(id: str, pattern: re.Pattern[str]) -> None:
+    """Only what can be the name of a game: a policy file of a stranger may say it, and names are imported."""
+    if not pattern.fullmatch(id):
+        raise ConfigError(f"env_args.id: '{id[:80]}' cannot be the name of a game")
+
+
+@contextmanager
+def _explained(id: str) -> Iterator[None]:
+    """What the package has against a game or its settings, in one line."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # tuples of rewards are not what Gymnasium's checker expects
-            return gym.make(id, disable_env_checker=True, render_mode="rgb_array", **settings).unwrapped
-    except gym.error.Error as error:
-        raise ConfigError(f"env_args.id: {error}") from None
+        yield
+    except UserError:
+        raise
+    except Exception as error:  # games refuse what they do not understand in ways of their own
+        raise ConfigError(f"env_args: '{id}' cannot be made ({type(error).__name__}: {error})") from None
 
 
 @settings
@@ -109,7 +131,7 @@ class ParallelConfig:
     id: str = setting(
         "the environment, such as butterfly.pistonball_v6", default="", aliases=("key", "map_name")
     )
-    time_limit: int = setting("longest episode", default=500, ge=1, unit="steps")
+    time_limit: int = setting("longest episode", default=500, ge=1, le=1_000_000, unit="steps")
     team: str = setting("agents whose names begin so are the team; empty: all", default="")
     others: Literal["random", "flee", "stand"] = setting("who plays the other agents", default="random")
     reward: Literal["sum", "mean"] = setting("what the team gets of its agents' rewards", default="sum")
@@ -117,11 +139,19 @@ class ParallelConfig:
 
 
 @settings
+class SpreadConfig:
+    """What of spread can be set where it is stepped in one call."""
+
+    agents: int = setting("N: how many agents, and landmarks", default=3, ge=1, le=100)
+    local_ratio: float = setting("share of the reward that is an agent's own", default=0.5, ge=0, le=1)
+
+
+@settings
 class ParticleConfig(ParallelConfig):
     """A multi-particle game."""
 
     id: str = setting("the game", default="simple_spread_v3", aliases=("key", "map_name"))
-    time_limit: int = setting("longest episode", default=25, ge=1, unit="steps")
+    time_limit: int = setting("longest episode", default=25, ge=1, le=1_000_000, unit="steps")
     continuous: bool = setting("actions in [-1, 1] for TD3 in place of choices", default=False)
     batched: bool = setting(
         "step all rows of simple_spread in one call; the episodes are the same", default=True
@@ -146,8 +176,10 @@ def mpe(cfg: ParticleConfig, *, rows: int, purpose: str) -> Spread | EnvRows:
         and cfg.kwargs.keys() <= known.keys()
     )
     if cfg.batched and plain:
-        settings = {known[key]: value for key, value in cfg.kwargs.items()}
-        return Spread(rows, cfg.time_limit, reward=cfg.reward, **settings)
+        settings = settings_from(
+            SpreadConfig, {known[key]: value for key, value in cfg.kwargs.items()}, "env_args.kwargs."
+        )
+        return Spread(rows, cfg.time_limit, reward=cfg.reward, **asdict(settings))
     return _parallel(cfg, "mpe2", rows, {"max_cycles": cfg.time_limit, "continuous_actions": cfg.continuous})
 
 
@@ -164,6 +196,7 @@ def pettingzoo(cfg: ParallelConfig, *, rows: int, purpose: str) -> EnvRows:
 
 
 def _parallel(cfg: ParallelConfig, package: str, rows: int, settings: Values) -> EnvRows:
+    _refuse_name(cfg.id, _GAME if package == "mpe2" else _GAME_OF_FAMILY)
     _package(package, f"the world '{cfg.id}'")
     try:
         module = importlib.import_module(f"{package}.{cfg.id}")
@@ -173,9 +206,10 @@ def _parallel(cfg: ParallelConfig, package: str, rows: int, settings: Values) ->
         raise MissingPackage(str(error.name), "team", f"the world '{cfg.id}'") from None
 
     def make() -> TeamEnv:
-        env = module.parallel_env(render_mode="rgb_array", **(settings | cfg.kwargs))
-        game = ParallelGame(env, cfg.time_limit, team=cfg.team, other=OTHERS[cfg.others])
-        return TeamEnv(game, reward=cfg.reward)
+        with _explained(cfg.id):
+            env = module.parallel_env(render_mode="rgb_array", **(settings | cfg.kwargs))
+            game = ParallelGame(env, cfg.time_limit, team=cfg.team, other=OTHERS[cfg.others])
+            return TeamEnv(game, reward=cfg.reward)
 
     return rows_of(make, rows)
 

@@ -58,6 +58,8 @@ class PartneredConfig:
 
 def inner_world(name: str, settings: Values, rows: int, purpose: str) -> World:
     """A registered world from its free-form settings, checked like those of a config file."""
+    if name == "team/partnered":
+        raise ConfigError("env_args.world: partners are met in a world of its own, not in 'team/partnered'")
     entry = worlds.get(name)
     typed: object = settings_from(entry.config, settings, "env_args.world_args.")
     return entry.make(typed, rows=rows, purpose=purpose)

@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium import spaces
 
 from twofold.base.errors import UserError
+from twofold.base.regular import is_file, is_folder
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array
 from twofold.rows.envs import EnvRows
@@ -134,10 +135,10 @@ def smac_package(map_name: str) -> Foreign:
 def game_folder(map_name: str) -> Path:
     """Where StarCraft II is, with the maps of smac in it."""
     folder = Path(os.environ.get("SC2PATH", "~/StarCraftII")).expanduser()
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise UserError(f"StarCraft II is not at {folder}: set SC2PATH; {instead(map_name)}")
     maps = folder / "Maps" / "SMAC_Maps"
-    if not (maps / f"{map_name}.SC2Map").is_file():
+    if not is_file(maps / f"{map_name}.SC2Map"):
         raise UserError(
             f"no map {maps / map_name}.SC2Map: unpack smac's SMAC_Maps there; {instead(map_name)}"
         )
