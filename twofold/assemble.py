@@ -115,25 +115,27 @@ def run_to_end(
 ) -> Trained:
     """Lock the run directory, train from where it is to the end, test the best policy, draw the curve."""
     run.lock()
-    parts: Parts | None = None
     try:
-        if run.longer:
-            run.keep_config()
         if on_folder:
             on_folder(run.folder)
         if (test := run.test_scores()) is not None:
             return Trained(run.folder, test)
-        with torch_as(run.resolved.config.threads):
-            parts = assemble(run, imports)
-            parts.trainer.train(progress or Quiet())
-            parts.keeper.choose(parts.trainer)
-            _draw(run)
-            tested = run.resolved.config.trainer.test_episodes > 0
-            return Trained(run.folder, parts.keeper.test(parts.trainer) if tested else {})
+        with run.journal.session(run.command), torch_as(run.resolved.config.threads):
+            return Trained(run.folder, _train(run, imports, progress or Quiet()))
     finally:
-        if parts is not None:
-            parts.close()
         run.close()
+
+
+def _train(run: Run, imports: tuple[str, ...], progress: Progress) -> Scores:
+    parts = assemble(run, imports)
+    try:
+        parts.trainer.train(progress)
+        parts.keeper.choose(parts.trainer)
+        _draw(run)
+        tested = run.resolved.config.trainer.test_episodes > 0
+        return parts.keeper.test(parts.trainer) if tested else {}
+    finally:
+        parts.close()
 
 
 def _draw(run: Run) -> None:
