@@ -22,7 +22,7 @@ from twofold.core.seeding import TEST, Generators, generator
 from twofold.core.trainer import Trainer
 from twofold.rows.world import evaluation_names, make_world
 from twofold.settings.config import Config, Resolved
-from twofold.show.plot import draw_curves
+from twofold.show.plot import draw_curve
 from twofold.store.keeper import RunKeeper
 from twofold.store.policy_file import LoadedPolicy, load_policy, make_learner
 from twofold.store.run import Run
@@ -142,7 +142,7 @@ def _draw(run: Run) -> None:
     """The learning curve of what the world is about; of the return where an evaluation has no such metric."""
     metric = run.resolved.config.trainer.headline
     known = all(metric in record for record in run.evaluations.read())
-    draw_curves([run.folder], run.folder / "curve.png", metric=metric if known else "return")
+    draw_curve(run.folder, run.folder / "curve.png", metric if known else "return")
 
 
 def score(policy: LoadedPolicy, episodes: int, seed: int) -> Scores:

@@ -43,9 +43,10 @@ def read_state(path: Path) -> Said:
     record = files.read_json(path)
     if not isinstance(record, dict):
         raise CheckpointError(f"{path} is damaged: it must hold one record")
-    state, reason, host = (record.get(key) for key in ("state", "reason", "host"))
+    known: dict[object, RunState] = {state: state for state in get_args(RunState)}
+    state, reason, host = known.get(str(record.get("state"))), record.get("reason"), record.get("host")
     pid, steps = record.get("pid"), record.get("steps")
-    if state not in get_args(RunState) or not isinstance(reason, str) or not isinstance(host, str):
+    if state is None or not isinstance(reason, str) or not isinstance(host, str):
         raise CheckpointError(f"{path} is damaged: no state, reason or host in it")
     if not isinstance(pid, int) or not isinstance(steps, int):
         raise CheckpointError(f"{path} is damaged: process and steps must be whole numbers")
