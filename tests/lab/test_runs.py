@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from twofold.base.errors import UserError
-from twofold.lab.runs import MAX_DEPTH, Found, find_runs, lock_holder, read_run, read_runs
+from twofold.lab.runs import MAX_DEPTH, Found, find_runs, read_run, read_runs
+from twofold.lab.state import lock_holder
 from twofold.store.records import last_step
 
 from .made import make_group, make_run, write

@@ -20,6 +20,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"twofold {__version__}")
         return 0
     from twofold.base.errors import UserError
+    from twofold.base.surroundings import SURROUNDINGS, told
 
     try:
         return _dispatch(argv[0], argv[1:])
@@ -32,6 +33,13 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     except BrokenPipeError:
         return 1
+    except SURROUNDINGS as error:
+        if "--debug" in argv:
+            raise
+        from twofold.cli.running import complain
+
+        complain(told(error))
+        return 2
     except KeyboardInterrupt:
         return 130
 

@@ -19,6 +19,8 @@ from twofold.rows.world import Where, make_rows
 from twofold.settings.registry import worlds
 from twofold.settings.schema import nearest
 
+_LONGEST = 10_000_000  # steps of an episode
+
 
 @settings
 class GymConfig:
@@ -31,8 +33,8 @@ class GymConfig:
     fresh: bool = setting(
         "a new instance for every episode, where state survives reset (Box2D)", default=False
     )
-    repeat: int = setting("steps that an action is held", default=1, ge=1, unit="steps")
-    history: int = setting("observations joined, the newest last", default=1, ge=1)
+    repeat: int = setting("steps that an action is held", default=1, ge=1, le=1_000, unit="steps")
+    history: int = setting("observations joined, the newest last", default=1, ge=1, le=1_000)
     fall_penalty: float | None = setting(
         "training only: replaces a reward of -100 at a fall (BipedalWalker)", default=None
     )
@@ -41,6 +43,11 @@ class GymConfig:
         if ":" in self.id:
             raise ConfigError(
                 f"env_args.id={self.id}: name the module that registers it with --import=MODULE, and the id alone here"
+            )
+        limit = self.kwargs.get("max_episode_steps", 1)
+        if type(limit) is not int or not 1 <= limit <= _LONGEST:
+            raise ConfigError(
+                f"env_args.kwargs.max_episode_steps must be a whole number from 1 to {_LONGEST:,}, got {limit!r}"
             )
 
 
@@ -113,6 +120,9 @@ def _made(name: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
         raise WorldError(f"no Gymnasium environment '{name}'{did} ({str(error).splitlines()[0]})") from None
     except TypeError as error:
         raise WorldError(f"{name} does not take env_args.kwargs={kwargs}: {error}") from None
+    except Exception as error:  # environments refuse their arguments in ways of their own
+        why = f"{type(error).__name__}: {str(error)[:200]}"
+        raise WorldError(f"{name} cannot be made with env_args.kwargs={kwargs} ({why})") from None
 
 
 def _follow(env: gym.Env[Any, Any]) -> None:
@@ -129,10 +139,23 @@ def view(cfg: GymConfig, mode: str) -> EnvRows:
     return EnvRows(partial(make_env, cfg, "eval", mode), 1, fresh=cfg.fresh)
 
 
+def _try(env: UnitActions, cfg: GymConfig) -> None:
+    """One step: arguments that an environment took and cannot play with are told before anything begins."""
+    if not cfg.kwargs:
+        return
+    try:
+        env.reset(seed=0)
+        env.step(np.zeros(env.action_space.shape or (), np.float32))
+    except Exception as error:  # the environment's own
+        why = f"{type(error).__name__}: {str(error)[:200]}"
+        raise WorldError(f"{cfg.id} cannot be played with env_args.kwargs={cfg.kwargs} ({why})") from None
+
+
 @worlds.register("control/gym", config=GymConfig, view=view, workers=True)
 def gym_world(cfg: GymConfig, *, rows: int, purpose: str, where: Where | None = None) -> World:
     """Any Gymnasium environment with continuous actions, by id."""
     env = make_env(cfg, purpose)
     bounds = env.low, env.high
+    _try(env, cfg)
     env.close()
     return make_rows(partial(make_env, cfg, purpose), rows, fresh=cfg.fresh, bounds=bounds, where=where)

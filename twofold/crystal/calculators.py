@@ -10,8 +10,10 @@ from ase import Atoms
 from ase.calculators.calculator import Calculator, all_changes
 
 from twofold.base.errors import MissingPackage, UserError
+from twofold.base.regular import is_there, open_regular
 from twofold.crystal.eam import FastEAM
 
+_MAX_TABLE_BYTES = 128_000_000
 NAMES = "emt, lj, lj:sigma=...,epsilon=..., eam:FILE, chgnet"
 
 
@@ -90,12 +92,14 @@ def _lennard_jones(text: str) -> Callable[[], Calculator]:
 
 @lru_cache(maxsize=8)
 def _eam(path: str) -> FastEAM:
-    if not Path(path).is_file():
+    if not is_there(path):
         raise UserError(f"no potential file {path}")
+    open_regular(path, _MAX_TABLE_BYTES, follow=True).close()  # its reader takes a path alone
     try:
         return FastEAM(path)
-    except (ValueError, IndexError, KeyError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not an .eam.alloy or .eam.fs table: {error}") from None
+    except (ValueError, LookupError, OverflowError, MemoryError, TypeError, AttributeError) as error:
+        why = str(error)[:200] or type(error).__name__
+        raise UserError(f"{path} is not an .eam.alloy or .eam.fs table: {why}") from None
 
 
 @lru_cache(maxsize=1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import warnings
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from ase.io import write
 from ase.optimize.optimize import Optimizer
 
 from twofold.base.errors import UserError
+from twofold.base.regular import is_file, is_folder, is_there
 from twofold.crystal.calculators import NAMES, Counted, calculator_factory
 from twofold.crystal.compare import METHODS, Outcome, Row, compare, method, plot, summary, table
 from twofold.crystal.panels import trajectory_panel
@@ -25,6 +25,7 @@ from twofold.crystal.spring import largest
 from twofold.crystal.structures import Distortion, load
 from twofold.crystal.viewer import page
 from twofold.show.panels import write_panel
+from twofold.store import files
 
 Make = Callable[[], Calculator]
 RELAX_HELP = f"""examples:
@@ -66,6 +67,16 @@ def _arguments(name: str, epilog: str) -> argparse.ArgumentParser:
     return parser
 
 
+def _check_numbers(typed: argparse.Namespace) -> None:
+    if not 0 < typed.fmax < 1e6:
+        raise UserError(f"--fmax must be above 0 and finite, got {typed.fmax}")
+    if not 0 <= typed.steps <= 10_000_000 or not 0 <= typed.seed < 2**63:
+        raise UserError(
+            f"--steps and --seed must not be negative or huge, got {typed.steps} and {typed.seed}"
+        )
+    Distortion(rattle=typed.rattle)
+
+
 def _started(atoms: Atoms, rattle: float, seed: int) -> Atoms:
     return Distortion(rattle=rattle)(atoms, np.random.default_rng(seed)) if rattle else atoms
 
@@ -82,6 +93,10 @@ def relax(argv: list[str]) -> int:
     parser.add_argument("--trajectory", help="ASE trajectory of the path (one structure only)")
     parser.add_argument("--quiet", action="store_true", help="no progress line")
     typed = parser.parse_args(argv)
+    _check_numbers(typed)
+    for name in (typed.out, typed.trajectory):
+        if name and is_there(name) and not (is_file(name) or (name == typed.out and is_folder(name))):
+            raise UserError(f"{name} is not a file that can be written")
     method(typed.optimizer)
     make = calculator_factory(typed.calculator)
     rows = [row for source in typed.structures for row in _relax_source(source, typed, make)]
@@ -162,7 +177,7 @@ def _progress(name: str, atoms: Atoms, optimiser: Optimizer) -> None:
 def _write(atoms: Atoms, name: str, typed: argparse.Namespace) -> None:
     """To the named file; with many structures, or a folder, one file each."""
     out = Path(typed.out)
-    if typed.out.endswith("/") or out.is_dir() or len(typed.structures) > 1 or "#" in name:
+    if typed.out.endswith("/") or is_folder(out) or len(typed.structures) > 1 or "#" in name:
         out.mkdir(parents=True, exist_ok=True)
         place = Path(name.split("#")[0])
         number = f"_{name.split('#')[1]}" if "#" in name else ""
@@ -197,22 +212,22 @@ def relax_compare(argv: list[str]) -> int:
         "--panel", type=Path, metavar="RUN", help="also show the first path of td3 on RUN's page"
     )
     typed = parser.parse_args(argv)
+    _check_numbers(typed)
     methods = tuple(name.strip().lower() for name in typed.methods.split(","))
     for name in methods:
         method(name)
+    out = files.own_folder(Path(typed.out), "table.md", "runs.json", "forces.png", "page.html")
     starts = _starts(typed)
     outcomes = compare(
         starts, calculator_factory(typed.calculator), methods,
         fmax=typed.fmax, steps=typed.steps, cell=typed.cell, progress=_tell,
     )  # fmt: skip
-    out = Path(typed.out)
-    out.mkdir(parents=True, exist_ok=True)
     text = table(summary(outcomes))
-    (out / "table.md").write_text(text + "\n", encoding="utf-8")
-    (out / "runs.json").write_text(json.dumps([_plain(o) for o in outcomes], indent=1), encoding="utf-8")
+    files.replace_bytes(out / "table.md", f"{text}\n".encode(errors="replace"))
+    files.replace_bytes(out / "runs.json", files.to_json([_plain(o) for o in outcomes]))
     plot(outcomes, out / "forces.png", typed.fmax)
     title = "Relaxation: " + ", ".join(typed.structures)
-    (out / "page.html").write_text(page(outcomes, title, typed.fmax), encoding="utf-8")
+    files.replace_bytes(out / "page.html", page(outcomes, title, typed.fmax).encode(errors="replace"))
     if typed.panel:
         shown = next((o for o in outcomes if o.method == "td3" and o.frames), outcomes[0])
         write_panel(typed.panel, "relaxation", trajectory_panel(shown))

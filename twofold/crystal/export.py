@@ -8,16 +8,19 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from twofold.base.errors import UserError
+from twofold.base.errors import CheckpointError, UserError
+from twofold.base.regular import is_file, read_regular
 from twofold.crystal.library import StructureSet
 from twofold.crystal.policy import load_weights
 from twofold.crystal.world import RelaxConfig
 from twofold.settings.config import own_settings
 from twofold.store import files
 from twofold.store.policy_file import seal, unseal
+from twofold.store.records import evaluations, read_provenance
 from twofold.store.run import Run
 
 WORLD = "crystal/spring"
+_MAX_DATA_BYTES = 1_000_000_000
 _PACKAGES = ("torch", "numpy", "ase", "matscipy")
 
 
@@ -39,40 +42,48 @@ def export_policy(folder: Path, path: Path) -> dict[str, Any]:
 
 def provenance(run: Run) -> dict[str, Any]:
     """How a policy was made: command, seed, code, packages, data, validation curve, test."""
-    made: Any = files.read_json(run.folder / "provenance.json")
+    made = read_provenance(run.folder / "provenance.json")
     config = run.resolved.config
     sets = own_settings(RelaxConfig, config.env_args).sets
-    evaluations = run.evaluations.read()
-    steps = max((entry["step"] for entry in evaluations), default=0)
+    done = evaluations(run.folder / "evaluations.jsonl")
+    steps = max((entry["step"] for entry in done), default=0)
     return {
-        "command": as_typed(made["command"]),
-        "made": made["started"][:10],
+        "command": as_typed(made.command),
+        "made": made.started[:10],
         "seed": config.seed,
         "steps": steps,
         "complete": steps >= config.trainer.steps,
         "chosen by": "the highest mean of -log2(calls) on the validation starts",
-        "curve": [{"step": e["step"], **_scores(e)} for e in evaluations if e["world"] == "eval"],
+        "curve": [{"step": e["step"], **_scores(e)} for e in done if e["world"] == "eval"],
         "test": run.test_scores(),
-        "commit": made["commit"],
-        "python": made["python"],
-        "packages": {name: made["packages"].get(name) for name in _PACKAGES},
+        "commit": made.commit or None,
+        "python": made.python,
+        "packages": {name: made.packages.get(name) for name in _PACKAGES},
         "data": _data(sets),
     }
 
 
 def as_typed(text: str) -> str:
     """A command as one would type it: without this machine's paths."""
-    words = shlex.split(text)[1:]
+    try:
+        words = shlex.split(text)[1:]
+    except ValueError:
+        words = text.split()[1:]
     return shlex.join(["twofold", *(word for word in words if not word.startswith(("--run=", "--runs=")))])
 
 
 def _scores(entry: dict[str, Any]) -> dict[str, float]:
-    return {
-        "-log2(calls)": round(entry["return"]["mean"], 4),
-        "mean calls": round(entry["calls"]["mean"], 3),
-        "relaxed": entry["relaxed"]["mean"],
-        "episodes": entry["return"]["episodes"],
-    }
+    try:
+        return {
+            "-log2(calls)": round(entry["return"]["mean"], 4),
+            "mean calls": round(entry["calls"]["mean"], 3),
+            "relaxed": entry["relaxed"]["mean"],
+            "episodes": entry["return"]["episodes"],
+        }
+    except KeyError as lacking:
+        raise CheckpointError(
+            f"an evaluation of this run lacks {lacking}: it is not one of '{WORLD}'"
+        ) from None
 
 
 def _data(sets: dict[str, StructureSet]) -> dict[str, str]:
@@ -81,6 +92,7 @@ def _data(sets: dict[str, StructureSet]) -> dict[str, str]:
     for one in sets.values():
         for text in (*one.structures, one.calculator.removeprefix("eam:")):
             path = Path(os.path.expandvars(text))
-            if path.is_file():
-                found[text] = "blake2b-128 " + hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
+            if is_file(path):
+                content = read_regular(path, _MAX_DATA_BYTES, follow=True)
+                found[text] = "blake2b-128 " + hashlib.blake2b(content, digest_size=16).hexdigest()
     return found

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import math
 import re
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +11,15 @@ from ase import Atoms
 from ase.build import bulk
 from ase.data import atomic_numbers
 from ase.formula import Formula
-from ase.io import read
 
 from twofold.base.errors import UserError
+from twofold.base.regular import is_there
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array
 from twofold.crystal.bonds import neighbours
+from twofold.crystal.reading import MOST_ATOMS, read_structures, read_table
 
+_FARTHEST = 1e5  # Angstrom; whoever searches for neighbours makes a grid of all that lies between
 ORDERED = {  # prototype -> (fractional places, element of each place)
     "B2": ([[0, 0, 0], [0.5, 0.5, 0.5]], (0, 1)),
     "L12": ([[0.5, 0.5, 0], [0.5, 0, 0.5], [0, 0.5, 0.5], [0, 0, 0]], (0, 0, 0, 1)),
@@ -31,41 +31,10 @@ def load(source: str | Path) -> list[Atoms]:
     """Structures from a file (CIF, POSCAR, extxyz, ... or CSV of CIF text) or a built-in crystal such as 'Cu*2x2x2'."""
     path = Path(source)
     if path.suffix == ".csv":
-        return _from_csv(path)
-    if path.exists() or path.suffix or "/" in str(source):
-        return _from_file(path)
+        return [checked(atoms, f"{path}, row {number}") for number, atoms in read_table(path)]
+    if is_there(path) or path.suffix or "/" in str(source):
+        return [checked(atoms, str(path)) for atoms in read_structures(path)]
     return [builtin(str(source))]
-
-
-def _from_file(path: Path) -> list[Atoms]:
-    if not path.is_file():
-        raise UserError(f"no structure file {path}")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = read(path, index=":")
-    except Exception as error:  # ASE's many readers fail in as many ways
-        raise UserError(f"{path}: cannot be read as a structure ({type(error).__name__}: {error})") from None
-    return [checked(atoms, str(path)) for atoms in found]
-
-
-def _from_csv(path: Path) -> list[Atoms]:
-    if not path.is_file():
-        raise UserError(f"no structure file {path}")
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    if not rows or "structure" not in rows[0]:
-        raise UserError(f"{path}: a CSV of structures needs a column 'structure' with CIF text")
-    found = []
-    for number, row in enumerate(rows):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                atoms = read(io.StringIO(row["structure"]), format="cif")
-        except Exception as error:  # as above
-            raise UserError(f"{path}, row {number}: not a CIF text ({error})") from None
-        found.append(checked(atoms, f"{path}, row {number}"))
-    return found
 
 
 class BadStructure(UserError, ValueError):
@@ -78,6 +47,8 @@ def checked(atoms: Atoms, where: str, closest: float = 0.3) -> Atoms:
         raise BadStructure(f"{where}: holds no atoms")
     if not np.isfinite(atoms.positions).all() or not np.isfinite(atoms.cell.array).all():
         raise BadStructure(f"{where}: a position or the cell is not finite")
+    if max(np.abs(atoms.positions).max(), np.abs(atoms.cell.array).max()) > _FARTHEST:
+        raise BadStructure(f"{where}: a position or a cell vector is beyond {_FARTHEST:g} A")
     if (atoms.pbc & ~atoms.cell.array.any(axis=1)).any():
         raise BadStructure(
             f"{where}: periodic along an axis whose cell vector is zero: set a cell, or pbc=False"
@@ -110,7 +81,12 @@ def builtin(text: str) -> Atoms:
         atoms = _ordered(elements, prototype) if prototype in ORDERED else _plain(name, prototype)
     except (ValueError, RuntimeError, KeyError) as error:
         raise UserError(f"cannot build the crystal '{text}': {error}") from None
-    return atoms.repeat(tuple(int(n) for n in times)) if times[0] else atoms
+    if not times[0]:
+        return atoms
+    many = tuple(int(n[:9]) for n in times)
+    if not all(many) or len(atoms) * math.prod(many) > MOST_ATOMS or max(map(len, times)) > 9:
+        raise UserError(f"'{text[:80]}' must have at least one and at most {MOST_ATOMS:,} atoms")
+    return atoms.repeat(many)
 
 
 def _plain(name: str, prototype: str | None) -> Atoms:
@@ -141,15 +117,19 @@ class Distortion:
     """How a structure is disturbed before it is relaxed; zeros do nothing."""
 
     trans_coef: float = setting(
-        "each coordinate is displaced uniformly in [0, this)", default=0.0, ge=0, unit="Angstrom"
+        "each coordinate is displaced uniformly in [0, this)", default=0.0, ge=0, le=100, unit="Angstrom"
     )
     rattle: float = setting(
-        "standard deviation of a Gaussian displacement", default=0.0, ge=0, unit="Angstrom"
+        "standard deviation of a Gaussian displacement", default=0.0, ge=0, le=100, unit="Angstrom"
     )
     strain: float = setting("each of six components is uniform in [-this, this]", default=0.0, ge=0, lt=1)
     vacancies: int = setting("atoms taken out", default=0, ge=0)
     r0: float = setting(
-        "displacements are scaled back until no two atoms are closer", default=1.5, ge=0, unit="Angstrom"
+        "displacements are scaled back until no two atoms are closer",
+        default=1.5,
+        ge=0,
+        le=100,
+        unit="Angstrom",
     )
 
     def __call__(self, atoms: Atoms, rng: np.random.Generator) -> Atoms:

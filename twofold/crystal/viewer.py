@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from ase import Atoms
 from ase.data import covalent_radii
 from ase.data.colors import jmol_colors
 
+from twofold.base.regular import read_text
 from twofold.crystal.compare import Outcome, summary
 
 MOST_FRAMES = 150  # per run: longer ones are thinned, first and last kept
@@ -23,7 +24,7 @@ def page(outcomes: list[Outcome], title: str, fmax: float) -> str:
     rows = summary(outcomes)
     heads = "".join(f"<th>{html.escape(name)}</th>" for name in rows[0])
     body = "".join("<tr>" + "".join(f"<td>{_cell(v)}</td>" for v in row.values()) + "</tr>" for row in rows)
-    template = files(__package__).joinpath("viewer.html").read_text(encoding="utf-8")
+    template = read_text(Path(__file__).resolve().parent / "viewer.html")
     # "</" inside a script would end it.
     data = json.dumps({"runs": runs, "fmax": fmax}, separators=(",", ":")).replace("</", "<\\/")
     filled = {"@TITLE@": html.escape(title), "@HEADS@": heads, "@ROWS@": body, "@DATA@": data}

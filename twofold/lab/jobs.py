@@ -23,7 +23,8 @@ from twofold.base.messages import printable
 from twofold.base.regular import is_there, open_regular, open_to_write
 from twofold.base.signals import Signals
 from twofold.lab.experiment import Job
-from twofold.lab.runs import lock_holder, read_run
+from twofold.lab.runs import read_run
+from twofold.lab.state import lock_holder
 from twofold.store.records import last_step
 
 State = Literal["waiting", "running", "done", "stopped", "failed"]

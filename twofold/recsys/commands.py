@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import csv
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twofold.base.errors import MissingPackage, UserError
 from twofold.settings.config import layers_for, own_settings, resolve
 from twofold.settings.presets import parse_value
+from twofold.store import files
 
 if TYPE_CHECKING:
     from twofold.recsys.asking import Entry, Recommendation
@@ -150,14 +152,15 @@ def _write_lists(policy: Recommender, k: int, rated: bool, path: Path) -> None:
     """One line for each user and place: user, place, item, value, expected rating."""
     users = policy.labels.users
     found = policy.recommend_many(users, k, rated=rated)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        lines = csv.writer(file)
-        lines.writerow(["user", "place", "item", "value", "expected_rating"])
-        for row, user in enumerate(users):
-            for place, item in enumerate(found.items[row].tolist()):
-                if item >= 0:
-                    numbers = f"{found.values[row, place]:.4f}", f"{found.expected[row, place]:.3f}"
-                    lines.writerow([user, place + 1, policy.labels.items[item], *numbers])
+    text = io.StringIO(newline="")
+    lines = csv.writer(text)
+    lines.writerow(["user", "place", "item", "value", "expected_rating"])
+    for row, user in enumerate(users):
+        for place, item in enumerate(found.items[row].tolist()):
+            if item >= 0:
+                numbers = f"{found.values[row, place]:.4f}", f"{found.expected[row, place]:.3f}"
+                lines.writerow([user, place + 1, policy.labels.items[item], *numbers])
+    files.replace_bytes(path, text.getvalue().encode(errors="replace"))
     print(f"{k} items for each of {len(users)} users in {path}")
 
 

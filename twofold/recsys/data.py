@@ -204,7 +204,7 @@ def _time(record: Sequence[str]) -> float:
 
 def _order(name: str) -> tuple[int, int, str]:
     """Numbers in the order of their size, before words in theirs; "7" and "07" are two names of one size."""
-    return (0, int(name), name) if name.isdecimal() else (1, 0, name)
+    return (0, int(name), name) if name.isdecimal() and len(name) <= 40 else (1, 0, name)
 
 
 def _ids(names: list[str], known: Sequence[str] | None) -> tuple[Array, tuple[str, ...]]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import csv
-import json
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
 
 from twofold.base.errors import UserError
+from twofold.base.foreign import parse_json
+from twofold.base.regular import files_below, is_there, read_text
 from twofold.recsys.data import Array, BadRows, Dataset, Features, Ratings, category_table, from_matrix, table
+from twofold.recsys.opening import explained, opened_text
 from twofold.recsys.reading import ColumnsConfig, places, read_features, read_ratings
 from twofold.recsys.truth import Matrix
 
@@ -20,9 +24,12 @@ Records = Iterator[tuple[int, Sequence[str]]]
 
 def load(kind: str, path: Path, columns: ColumnsConfig | None = None) -> Dataset:
     """The data set of this format at `path` (a file for `ratings`, else a folder of published files)."""
-    if not path.exists():
+    if not is_there(path):
         raise UserError(f"no {kind} data at '{path}': set env_args.path to where its files are")
-    return ratings(path, columns) if kind == "ratings" else FORMATS[kind](path)
+    if kind == "ratings":
+        return ratings(path, columns)
+    with explained(path):
+        return FORMATS[kind](path)
 
 
 def ratings(path: Path, columns: ColumnsConfig | None = None) -> Dataset:
@@ -51,8 +58,11 @@ def _beside(
     path: Path, names: tuple[str, ...], ids: tuple[str, ...]
 ) -> tuple[Features | None, dict[str, str]]:
     """The first of these tables that lies beside a file."""
-    found = next((path.with_name(name) for name in names if path.with_name(name).exists()), None)
-    return (None, {}) if found is None else read_features(found, ids)
+    found = next((path.with_name(name) for name in names if is_there(path.with_name(name))), None)
+    if found is None:
+        return None, {}
+    with explained(found):
+        return read_features(found, ids)
 
 
 def coat(folder: Path) -> Dataset:
@@ -61,11 +71,11 @@ def coat(folder: Path) -> Dataset:
     item_features = _one_hot(folder, "item")
     return Dataset(
         name="coat",
-        train=from_matrix(np.loadtxt(folder / "train.ascii")),
-        test=from_matrix(np.loadtxt(folder / "test.ascii")),
+        train=from_matrix(_numbers(folder / "train.ascii")),
+        test=from_matrix(_numbers(folder / "test.ascii")),
         low=1.0,
         high=5.0,
-        truth=Matrix(np.loadtxt(truth, dtype=np.float32)) if truth.exists() else None,
+        truth=Matrix(_numbers(truth, np.float32)) if is_there(truth) else None,
         propensities=_optional(folder / "propensities.ascii"),
         user_features=_one_hot(folder, "user"),
         item_features=item_features,
@@ -83,9 +93,9 @@ def yahoo(folder: Path) -> Dataset:
 
 def movielens(folder: Path) -> Dataset:
     """MovieLens-100k (u.data), MovieLens-1M (ratings.dat) or RecBole's atomic files (*.inter)."""
-    if (folder / "u.data").exists():
+    if is_there(folder / "u.data"):
         return _movielens_100k(folder)
-    if (folder / "ratings.dat").exists():
+    if is_there(folder / "ratings.dat"):
         return _movielens_1m(folder)
     return _atomic(folder)
 
@@ -112,7 +122,7 @@ def _atomic(folder: Path) -> Dataset:
     train, report = table(_delimited(path, "\t"), path.name)
     data = Dataset(path.stem, train, float(train.values.min()), float(train.values.max()), report=report)
     item_path = path.with_suffix(".item")
-    if not item_path.exists():
+    if not is_there(item_path):
         return data
     lines = _lines(item_path, "\t")
     header = [name.split(":")[0] for name in next(lines)[1]]
@@ -132,7 +142,8 @@ def kuairec(folder: Path) -> Dataset:
     )
     test = _same_tables(_delimited(_find(folder, "small_matrix.csv"), want="watch_ratio"), "small_matrix.csv",
                         None, train)  # fmt: skip
-    groups = {row[0]: json.loads(row[1]) for _, row in _body(_find(folder, "item_categories.csv"))}
+    path = _find(folder, "item_categories.csv")
+    groups = {row[0]: _categories(row[1], path) for _, row in _body(path)}
     data = Dataset(
         "kuairec", train, 0.0, 5.0, test=replace(test, values=np.clip(test.values, 0, 5)), report=report
     )
@@ -141,7 +152,7 @@ def kuairec(folder: Path) -> Dataset:
 
 def kuairand(folder: Path) -> Dataset:
     """KuaiRand-Pure: standard logs train, the random log tests; reward is the click."""
-    logs = sorted(folder.rglob("log_standard*.csv"))
+    logs = _found(folder, "log_standard*.csv")
     if not logs:
         raise UserError(f"no log_standard*.csv below '{folder}'")
     records = ((line, row) for path in logs for line, row in _delimited(path, want="is_click"))
@@ -166,37 +177,53 @@ FORMATS: dict[str, Callable[[Path], Dataset]] = {
 
 
 def _find(folder: Path, pattern: str) -> Path:
-    found = sorted(folder.rglob(pattern))
-    if not found:
+    if not (found := _found(folder, pattern)):
         raise UserError(f"no file {pattern} below '{folder}'")
     return found[0]
 
 
+def _found(folder: Path, pattern: str) -> list[Path]:
+    return [path for path in files_below(folder) if fnmatchcase(path.name, pattern)]
+
+
+def _numbers(path: Path, dtype: type = np.float64) -> Array:
+    """A matrix as text."""
+    with opened_text(path) as file:
+        return np.atleast_2d(np.loadtxt(file, dtype=dtype))
+
+
+def _categories(text: str, path: Path) -> list[int]:
+    """Numbers of categories, as KuaiRec writes them: [8, 27]."""
+    found = parse_json(text, path)
+    if not isinstance(found, list) or not all(type(n) is int and 0 <= n < 100_000 for n in found):
+        raise UserError(f"{path}: '{text[:40]}' is not a list of categories")
+    return found
+
+
 def _lines(path: Path, separator: str, encoding: str = "utf-8") -> Records:
     """Every line with its number, split at the separator."""
-    with path.open(encoding=encoding) as file:
+    with opened_text(path, encoding) as file:
         for number, line in enumerate(file, 1):
             if line.strip():
-                yield number, line.rstrip("\n").split(separator)
+                yield number, line.rstrip("\r\n").split(separator)
 
 
 def _body(path: Path, separator: str = ",") -> Records:
     """The rows below a CSV header."""
-    with path.open(newline="", encoding="utf-8") as file:
+    with opened_text(path) as file:
         reader = csv.reader(file, delimiter=separator)
-        next(reader)
+        next(reader, None)
         for row in reader:
             yield reader.line_num, row
 
 
 def _delimited(path: Path, separator: str | None = None, want: str | None = None) -> Records:
     """The rating columns of a delimited file, found by the names in its header."""
-    with path.open(newline="", encoding="utf-8") as file:
+    with opened_text(path) as file:
         first = file.readline()
-        file.seek(0)
         separator = separator or ("\t" if "\t" in first else ";" if ";" in first else ",")
-        reader = csv.reader(file, delimiter=separator)
-        header = [name.strip() for name in next(reader)]
+        reader = csv.reader(itertools.chain([first], file), delimiter=separator)
+        header = [name.strip() for name in next(reader, [])]
         found = places(header, ColumnsConfig(rating=want), path.name)
         columns = [header.index(found[name]) for name in ("user", "item", "rating", "time") if name in found]
         for row in reader:
@@ -219,17 +246,17 @@ def _same_tables(
 
 def _column(path: Path, name: str) -> dict[str, str]:
     """One named column of a CSV by its first column."""
-    with path.open(newline="", encoding="utf-8") as file:
+    with opened_text(path) as file:
         return {next(iter(row.values())): row[name] or "" for row in csv.DictReader(file)}
 
 
 def _optional(path: Path) -> Array | None:
-    return np.loadtxt(path, dtype=np.float32) if path.exists() else None
+    return _numbers(path, np.float32) if is_there(path) else None
 
 
 def _one_hot(folder: Path, kind: str) -> Features:
-    names = (folder / f"{kind}_features_map.txt").read_text().split("\n")
-    values = np.loadtxt(folder / f"{kind}_features.ascii", dtype=np.float32)
+    names = read_text(folder / f"{kind}_features_map.txt").splitlines()
+    values = _numbers(folder / f"{kind}_features.ascii", np.float32)
     return Features(values, tuple(name for name in names if name))
 
 

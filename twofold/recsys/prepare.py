@@ -15,13 +15,15 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from twofold.base.errors import UserError
+from twofold.base.regular import files_below, is_folder, is_there, open_regular, status_of
 from twofold.recsys import catalogue as catalogues
 from twofold.recsys import user_model as user_models
 from twofold.recsys.catalogue import Catalogue
 from twofold.recsys.config import Kind, UsersConfig
-from twofold.recsys.data import Dataset, Ratings
+from twofold.recsys.data import Array, Dataset, Ratings
 from twofold.recsys.labels import Labels
 from twofold.recsys.loaders import load
+from twofold.recsys.opening import explained
 from twofold.recsys.reading import ColumnsConfig, read_ratings
 from twofold.recsys.synthetic import SyntheticConfig, synthetic
 from twofold.recsys.taking import TakeModel, Taking, fit_taking
@@ -63,9 +65,9 @@ class Source:
 
 def stamp_of(path: Path) -> Stamp:
     """Changes when a file there does; empty where there is none."""
-    found = sorted(path.rglob("*")) if path.is_dir() else [path] if path.exists() else []
-    looks = [(str(file), file.stat()) for file in found if file.is_file()]
-    return tuple((name, look.st_size, look.st_mtime_ns) for name, look in looks)
+    found = files_below(path) if is_folder(path) else [path]
+    looks = [(str(file), status_of(file)) for file in found]
+    return tuple((name, look.st_size, look.st_mtime_ns) for name, look in looks if look is not None)
 
 
 def data_root() -> Path:
@@ -78,7 +80,7 @@ def prepare(cfg: UsersConfig) -> Prepared:
     source = Source.of(cfg)
     data = dataset(source)
     folder = Path(cfg.user_model) if cfg.user_model else model_folder(data, cfg.model)
-    if cfg.user_model is None and not (folder / user_models.FILE).exists():
+    if cfg.user_model is None and not is_there(folder / user_models.FILE):
         fit_into(folder, data, cfg.model)
     sizes = (cfg.taste_dims, cfg.random_dims, cfg.rank, cfg.belief)
     prepared = _prepared(source, folder.resolve(), stamp_of(folder / user_models.FILE), sizes)
@@ -95,6 +97,11 @@ def _prepared(source: Source, folder: Path, stamp: Stamp, sizes: tuple[int, int,
     if not stamp:
         raise UserError(f"{folder} holds no user model: make it with `twofold fit --run {folder}`")
     model = _read_model(folder, stamp)
+    if model.mean.shape != (data.users, data.items):
+        raise UserError(
+            f"{folder} holds a user model of {model.mean.shape[0]} users and {model.mean.shape[1]} items, the data has "
+            f"{data.users} and {data.items}: fit one with `twofold fit`"
+        )
     taste, random, rank, belief = sizes
     known = catalogues.build(model, Labels.of(data), taste=taste, random=random, rank=rank, belief=belief)
     return Prepared(data, model, known)
@@ -145,12 +152,7 @@ def read_truth(path: Path, data: Dataset) -> Matrix:
     """A user's own true ratings, of every pair."""
     wanted = (data.users, data.items)
     if path.suffix == ".npy":
-        values = np.load(path, allow_pickle=False)
-        if values.shape != wanted or not np.isfinite(values).all():
-            raise UserError(
-                f"{path} must hold {wanted[0]} x {wanted[1]} finite ratings, it has {values.shape}"
-            )
-        return Matrix(values.astype(np.float32))
+        return Matrix(_matrix(path, wanted))
     log, *_ = read_ratings(path)
     rows, columns = (
         np.array([place.get(name, -1) for name in names])
@@ -164,6 +166,25 @@ def read_truth(path: Path, data: Dataset) -> Matrix:
     if missing := int(np.isnan(values[:-1, :-1]).sum()):
         raise UserError(f"{path} lacks {missing} of the {wanted[0]} x {wanted[1]} pairs of the data")
     return Matrix(values[:-1, :-1])
+
+
+def _matrix(path: Path, wanted: tuple[int, int]) -> Array:
+    """Numbers of a .npy file of this shape; what it claims is looked at before anything is read."""
+    with open_regular(path, 64 + 10_000 + 16 * wanted[0] * wanted[1], follow=True) as file, explained(path):
+        version = np.lib.format.read_magic(file)
+        read = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
+        shape, _, dtype = read(file)
+        if shape != wanted or dtype.kind not in "fiu":
+            raise UserError(
+                f"{path} must hold {wanted[0]} x {wanted[1]} finite ratings, it has {str(shape)[:80]} of {dtype}"
+            )
+        file.seek(0)
+        values = np.lib.format.read_array(file, allow_pickle=False)
+    if not np.isfinite(values).all():
+        raise UserError(f"{path} must hold finite ratings, some are not")
+    return np.asarray(values, np.float32)
 
 
 def joined(one: Ratings, other: Ratings) -> Ratings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import logging
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,14 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twofold.base.errors import MissingPackage, UserError
+from twofold.base.errors import UserError
+from twofold.base.regular import open_regular
 from twofold.base.setting import setting, settings
 from twofold.recsys.data import Array, BadRows, Features, Ratings, dense_ids
+from twofold.recsys.opening import MAX_BYTES, arrow, explained, opened, opened_text
 
 if TYPE_CHECKING:
     import pyarrow
 
 log = logging.getLogger("twofold")
+_LARGEST = 1e6  # a rating; larger ones are mistakes, and their squares are no numbers
+_MOST_ROWS, _ROWS_PER_BYTE = 500_000_000, 100  # a table of ids cannot be packed more tightly
 NAMES = {
     "user": ("user", "userid", "uid", "reviewer", "reviewerid", "customer", "customerid", "visitor", "visitorid"),
     "item": ("item", "itemid", "iid", "movie", "movieid", "film", "filmid", "video", "videoid", "song", "songid",
@@ -63,7 +68,7 @@ def places(header: Sequence[str], columns: ColumnsConfig, source: str) -> dict[s
         wanted = getattr(columns, meaning)
         spelled = {plain(name): name for name in reversed(header)}
         if wanted is not None and wanted not in header:
-            raise UserError(f"{source} has no column '{wanted}'; it has {', '.join(header)}")
+            raise UserError(f"{source} has no column '{wanted}'; it has {_shown(header)}")
         choice = wanted or next((spelled[name] for name in known if name in spelled), None)
         if choice is not None and choice not in found.values():
             found[meaning] = choice
@@ -71,14 +76,26 @@ def places(header: Sequence[str], columns: ColumnsConfig, source: str) -> dict[s
         if meaning not in found:
             raise UserError(
                 f"{source} has no column for the {meaning} ({' or '.join(NAMES[meaning][:4])}, ...); it has "
-                f"{', '.join(header)}: say which with env_args.columns.{meaning}=NAME"
+                f"{_shown(header)}: say which with env_args.columns.{meaning}=NAME"
             )
     return found
 
 
+def _shown(header: Sequence[str]) -> str:
+    """The columns of a file in a message: what a person reads of them."""
+    more = f", and {len(header) - 12} more" if len(header) > 12 else ""
+    return ", ".join(name[:40] for name in header[:12]) + more
+
+
 def read_ratings(path: Path, columns: ColumnsConfig | None = None) -> tuple[Ratings, BadRows, dict[str, str]]:
     """The log of a CSV, TSV or Parquet file (also .gz), what could not be used, and titles by item."""
-    parsed = _parquet(path, columns) if path.suffix in (".parquet", ".pq") else _delimited(path, columns)
+    with explained(path):
+        parsed = _parquet(path, columns) if path.suffix in (".parquet", ".pq") else _delimited(path, columns)
+        return _usable(path, parsed)
+
+
+def _usable(path: Path, parsed: Parsed) -> tuple[Ratings, BadRows, dict[str, str]]:
+    """The rows that can be used, and a report of the others."""
     report = parsed.report
     users, items = (_texts(parsed.columns[name]) for name in ("user", "item"))
     values = _numbers(parsed.columns["rating"])
@@ -86,7 +103,9 @@ def read_ratings(path: Path, columns: ColumnsConfig | None = None) -> tuple[Rati
     empty = (users.codes < 0) & (items.codes < 0) & np.isnan(values)  # a blank line is no mistake
     report.add_rows("missing id", parsed.lines[missing & ~empty])
     report.add_rows("not a number", parsed.lines[~missing & ~np.isfinite(values)])
-    kept = np.flatnonzero(~missing & np.isfinite(values))
+    absurd = np.isfinite(values) & (np.abs(values) > _LARGEST)
+    report.add_rows("out of range", parsed.lines[~missing & absurd])
+    kept = np.flatnonzero(~missing & np.isfinite(values) & ~absurd)
     kept = _last_of_each_pair(users.codes, items.codes, kept, parsed.lines, report)
     if not len(kept):
         raise UserError(f"no usable rating in {path.name}\n{report.text()}")
@@ -163,6 +182,8 @@ def _moment(text: str) -> float:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
         return float("nan")
+    if not 1 < moment.year < 9999:
+        return float("nan")  # its zone may lie beyond what a clock can say
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
@@ -191,8 +212,7 @@ def _titles(parsed: Parsed, items: _Texts) -> dict[str, str]:
 
 def _delimited(path: Path, columns: ColumnsConfig | None) -> Parsed:
     """The columns of a CSV or TSV file, read as texts."""
-    _arrow(path)
-    import pyarrow
+    pyarrow = arrow(path)
     from pyarrow import csv as arrow_csv
 
     encoding = encoding_of(path)
@@ -210,7 +230,7 @@ def _delimited(path: Path, columns: ColumnsConfig | None) -> Parsed:
     texts = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
     kinds = {found[name]: texts for name in ("user", "item", "title") if name in found}
     kinds |= {found[name]: pyarrow.string() for name in ("rating", "time") if name in found}
-    with pyarrow.input_stream(str(path), compression="detect") as stream:
+    with opened(path) as stream:
         table = arrow_csv.read_csv(
             stream,
             arrow_csv.ReadOptions(use_threads=False, encoding=encoding, column_names=header, skip_rows=1),
@@ -227,19 +247,17 @@ def _delimited(path: Path, columns: ColumnsConfig | None) -> Parsed:
     return Parsed({name: table.column(place) for name, place in found.items()}, lines, report)
 
 
-def _arrow(path: Path) -> None:
-    try:
-        import pyarrow  # noqa: F401
-    except ModuleNotFoundError:
-        raise MissingPackage("pyarrow", "recsys", f"reading {path.name}") from None
-
-
 def _parquet(path: Path, columns: ColumnsConfig | None) -> Parsed:
-    _arrow(path)
+    arrow(path)
     from pyarrow import parquet
 
-    table = parquet.read_table(path)
-    found = places(table.column_names, columns or ColumnsConfig(), path.name)
+    with open_regular(path, MAX_BYTES, follow=True) as raw:
+        size = os.fstat(raw.fileno()).st_size
+        file = parquet.ParquetFile(raw)
+        if file.metadata.num_rows > min(_MOST_ROWS, _ROWS_PER_BYTE * size):
+            raise UserError(f"{path} claims {file.metadata.num_rows:,} rows in {size:,} bytes: refused")
+        found = places(file.schema_arrow.names, columns or ColumnsConfig(), path.name)
+        table = file.read(columns=list(found.values()))
     report = BadRows(path.name, table.num_rows)
     picked = {name: table.column(place) for name, place in found.items()}
     return Parsed(picked, np.arange(1, table.num_rows + 1), report)
@@ -247,10 +265,8 @@ def _parquet(path: Path, columns: ColumnsConfig | None) -> Parsed:
 
 def encoding_of(path: Path) -> str:
     """UTF-16 by its mark, UTF-8 if all of the file is, else the encoding of Western Windows; said if it is guessed."""
-    import pyarrow
-
     decoder = codecs.getincrementaldecoder("utf-8")()
-    with pyarrow.input_stream(str(path), compression="detect") as stream:
+    with opened(path) as stream:
         first = stream.read(1 << 22)
         if first[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             return "utf-16"
@@ -266,9 +282,7 @@ def encoding_of(path: Path) -> str:
 
 def header_of(path: Path, encoding: str) -> tuple[str, list[str]]:
     """What separates columns, and their names."""
-    import pyarrow
-
-    with pyarrow.input_stream(str(path), compression="detect") as stream:
+    with opened(path) as stream:
         text = stream.read(1 << 16).decode("utf-8-sig" if encoding == "utf-8" else encoding, errors="ignore")
     first = text.splitlines()[0] if text else ""
     delimiter = max(",\t;|", key=first.count) if any(sign in first for sign in ",\t;|") else ","
@@ -285,7 +299,7 @@ def read_features(path: Path, names: tuple[str, ...]) -> tuple[Features | None, 
     """Features and titles of a table by id: numbers as they are, words (also several, by |) as one column each."""
     encoding = encoding_of(path)
     delimiter, header = header_of(path, encoding)
-    with path.open(newline="", encoding="utf-8-sig" if encoding == "utf-8" else encoding) as file:
+    with opened_text(path, "utf-8-sig" if encoding == "utf-8" else encoding) as file:
         rows = {row[0].strip(): row[1:] for row in list(csv.reader(file, delimiter=delimiter))[1:] if row}
     titled = next((place for place, name in enumerate(header[1:]) if plain(name) in NAMES["title"]), None)
     titles = {} if titled is None else {name: row[titled] for name, row in rows.items() if titled < len(row)}

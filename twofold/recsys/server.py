@@ -19,6 +19,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from twofold.base.errors import UserError
+from twofold.base.regular import read_text
 from twofold.recsys.recommend import Recommender
 from twofold.recsys.service import Answer, Ask, Busy, Feedback, Health, Noted, Refused, Service
 
@@ -53,7 +54,7 @@ def app_of(service: Service, hosts: tuple[str, ...] = LOCAL) -> Starlette:
         return JSONResponse(description())
 
     async def page(request: Request) -> Response:
-        return HTMLResponse(PAGE.read_text(encoding="utf-8"))
+        return HTMLResponse(read_text(PAGE))
 
     routes = [
         Route("/recommend", recommend, methods=["POST"]),

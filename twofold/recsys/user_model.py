@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -9,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from twofold.base.errors import CheckpointError
+from twofold.base.finite import first_bad
 from twofold.base.setting import setting, settings
 from twofold.recsys.data import Array, Dataset
 from twofold.recsys.factorised import FactorisedConfig, fit_factorised, tables
@@ -127,7 +129,7 @@ def save(model: UserModel, folder: Path) -> None:
     if model.spread is not None:
         _pack(model.spread, "spread", arrays)
     about = {"format": FORMAT, "user_model": model.kind, "noise": model.noise, "report": model.report}
-    folder.mkdir(parents=True, exist_ok=True)
+    files.own_folder(folder, FILE)
     files.replace_bytes(folder / FILE, seal(arrays, about | {"tables": shapes}))
 
 
@@ -136,11 +138,20 @@ def load(folder: Path) -> UserModel:
     arrays, about = unseal(folder / FILE)
     if "user_model" not in about:
         raise CheckpointError(f"{folder / FILE} does not hold a user model: fit it again with `twofold fit`")
-    tables = about["tables"]
-    worlds = tuple(_unpack(tables[f"world{i}"], f"world{i}", arrays) for i in range(len(tables) - 1))
-    spread = Matrix(arrays["spread"]) if "spread" in arrays else None
-    mean = _unpack(tables["mean"], "mean", arrays)
-    return UserModel(about["user_model"], mean, worlds, spread, float(about["noise"]), about["report"])
+    try:
+        tables = about["tables"]
+        worlds = tuple(_unpack(tables[f"world{i}"], f"world{i}", arrays) for i in range(len(tables) - 1))
+        spread = Matrix(arrays["spread"]) if "spread" in arrays else None
+        mean = _unpack(tables["mean"], "mean", arrays)
+        shapes = {table.shape for table in (mean, *worlds, *([] if spread is None else [spread]))}
+        noise = float(about["noise"])
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise CheckpointError(f"{folder / FILE} is damaged ({error!r}): fit it again") from None
+    if len(shapes) > 1 or len(mean.shape) != 2 or not math.isfinite(noise) or first_bad(**arrays):
+        raise CheckpointError(
+            f"{folder / FILE} is damaged: its tables do not fit each other, or are not finite"
+        )
+    return UserModel(str(about["user_model"]), mean, worlds, spread, noise, about.get("report", {}))
 
 
 def _pack(table: Matrix | Factors, name: str, arrays: dict[str, Array]) -> dict[str, Any]:

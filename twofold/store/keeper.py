@@ -195,9 +195,9 @@ class RunKeeper:
         with trainer.stop, _last_policy_kept(trainer.learner), _stopped_by(trainer):
             self._load_best(trainer)
             worlds = trainer.evaluations.items()
-            found = {n: summaries(evaluate(w, trainer.greedy(w), seeds, trainer.stop)) for n, w in worlds}
+            found = {n: evaluate(w, trainer.greedy(w), seeds, trainer.stop) for n, w in worlds}
         self.run.keep_test(found, seeds, trainer.steps)
-        return found
+        return {name: summaries(values) for name, values in found.items()}
 
     def _load_best(self, trainer: Trainer[Any]) -> None:
         try:

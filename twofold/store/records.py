@@ -41,7 +41,7 @@ class Summary:
     high: float
     min: float
     episodes: int
-    values: tuple[float, ...] = ()
+    values: tuple[float | None, ...] = ()  # of each episode; None where an episode has none
 
     @property
     def numbers(self) -> dict[str, float]:
@@ -111,7 +111,7 @@ def _summary(value: Any, path: Path, finite: bool) -> Summary:
     values = record.get("values", [])
     if not isinstance(values, list):
         raise CheckpointError(f"{path} is damaged: values must be a list")
-    each = tuple(number(v, path, finite=finite) for v in values)
+    each = tuple(None if v is None else number(v, path, finite=finite) for v in values)
     return Summary(mean, std, low, high, least, whole(record.get("episodes"), path), each)
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from twofold.base.errors import UserError
 from twofold.base.regular import open_to_write
-from twofold.lab.runs import RunRecord, lock_holder
+from twofold.lab.runs import RunRecord
+from twofold.lab.state import lock_holder
 
 
 def stop(run: RunRecord) -> int:

@@ -1,0 +1,132 @@
+"""Structure files of the user through ASE's readers: bounded bytes, atoms and structures; what fails is one line."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import lzma
+import os
+import warnings
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ase import Atoms
+from ase.io import iread
+from ase.io.formats import filetype, ioformats
+
+from twofold.base.errors import UserError
+from twofold.base.regular import is_there, read_regular
+
+MOST_ATOMS = 100_000  # of one structure
+MOST_STRUCTURES = 100_000  # of one file
+_MAX_BYTES = 128_000_000  # of one structure file, packed and unpacked
+_MAX_TABLE_BYTES = 512_000_000
+_UNPACK: dict[str, Any] = {".gz": gzip.GzipFile, ".bz2": bz2.BZ2File, ".xz": lzma.LZMAFile}
+_BY_PATH = ("aims", "dftb", "dmol-arc", "dmol-car", "dmol-incoor", "res", "rmc6f", "struct")  # take no stream
+_ENDS = 1_000  # how often a reader may ask for a line behind the last one
+
+
+class _Ending(io.StringIO):
+    """Text that ends: a reader that goes on asking for lines, because a number in the file says so, is stopped."""
+
+    asked = 0
+
+    def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override]  # as io.StringIO has it
+        line = super().readline(-1 if size is None else size)
+        if not line:
+            self.asked += 1
+            if self.asked > _ENDS:
+                raise EOFError("it claims more lines than it has")
+        return line
+
+
+class _Named(io.BytesIO):
+    """Bytes with the name of their file, by which ASE guesses what they are."""
+
+    def __init__(self, content: bytes, name: str) -> None:
+        super().__init__(content)
+        self.name = name
+
+
+def read_structures(path: Path) -> Iterator[Atoms]:
+    """The structures of a file in any of ASE's formats."""
+    if not is_there(path):
+        raise UserError(f"no structure file {path}")
+    content, name = _unpacked(path)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            kind = filetype(_Named(content[:100_000], os.path.abspath(name)))
+            source = str(path) if kind in _BY_PATH and name == str(path) else _stream(content, kind)
+            yield from _few(iread(source, index=":", format=kind, do_not_split_by_at_sign=True), path)
+    except UserError:
+        raise
+    except Exception as error:  # ASE's many readers fail in as many ways
+        why = str(error).partition("\n")[0][:200]
+        raise UserError(f"{path}: cannot be read as a structure ({type(error).__name__}: {why})") from None
+
+
+def _unpacked(path: Path) -> tuple[bytes, str]:
+    """The content, and the name without what says how it is packed."""
+    packed = read_regular(path, _MAX_BYTES, follow=True)
+    if path.suffix not in _UNPACK:
+        return packed, str(path)
+    try:
+        with _UNPACK[path.suffix](io.BytesIO(packed)) as file:
+            content: bytes = file.read(_MAX_BYTES + 1)
+    except (OSError, EOFError, zlib.error, lzma.LZMAError, ValueError) as error:
+        raise UserError(f"{path} cannot be unpacked ({error})") from None
+    if len(content) > _MAX_BYTES:
+        raise UserError(f"{path} unpacks to more than {_MAX_BYTES:,} bytes: refused")
+    return content, str(path.with_suffix(""))
+
+
+def _stream(content: bytes, kind: str) -> io.IOBase:
+    known = ioformats.get(kind)
+    if known is None or not known.can_read or not known.acceptsfd:
+        raise UserError(f"a structure file of the kind '{kind}' is not read here: give CIF, POSCAR or extxyz")
+    if known.isbinary:
+        return io.BytesIO(content)
+    return _Ending(content.decode(known.encoding or "utf-8-sig"))
+
+
+def _few(found: Iterator[Atoms], path: Path) -> Iterator[Atoms]:
+    for number, atoms in enumerate(found):
+        if number >= MOST_STRUCTURES:
+            raise UserError(f"{path} holds more than {MOST_STRUCTURES:,} structures: split it")
+        if len(atoms) > MOST_ATOMS:
+            raise UserError(f"{path} holds a structure of {len(atoms):,} atoms, more than {MOST_ATOMS:,}")
+        yield atoms
+
+
+def read_table(path: Path) -> Iterator[tuple[int, Atoms]]:
+    """The structures of a CSV whose column 'structure' holds CIF text, with the numbers of their rows."""
+    if not is_there(path):
+        raise UserError(f"no structure file {path}")
+    csv.field_size_limit(10_000_000)
+    try:
+        text = read_regular(path, _MAX_TABLE_BYTES, follow=True).decode("utf-8-sig")
+        rows = csv.DictReader(io.StringIO(text, newline=""))
+        if "structure" not in (rows.fieldnames or ()):
+            raise UserError(f"{path}: a CSV of structures needs a column 'structure' with CIF text")
+        for number, row in enumerate(rows):
+            yield number, _from_cif(row["structure"] or "", f"{path}, row {number}")
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"{path} is not a CSV of UTF-8 text ({error})") from None
+
+
+def _from_cif(text: str, where: str) -> Atoms:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            # The last one is what ASE takes where none is named.
+            *_, atoms = _few(iread(_Ending(text), index=":", format="cif"), Path(where))
+    except UserError:
+        raise
+    except Exception as error:  # as above
+        raise UserError(f"{where}: not a CIF text ({str(error)[:200]})") from None
+    return atoms
