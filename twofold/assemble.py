@@ -24,6 +24,7 @@ from twofold.core.seeding import TEST, Generators, generator
 from twofold.core.trainer import Trainer
 from twofold.rows.world import evaluation_names, make_world
 from twofold.settings.config import Config, Resolved
+from twofold.settings.registry import worlds
 from twofold.show.plot import draw_curve
 from twofold.store.keeper import RunKeeper
 from twofold.store.policy_file import LoadedPolicy, load_policy, make_learner
@@ -74,12 +75,21 @@ def assemble(run: Run, imports: tuple[str, ...] = ()) -> Parts:
         for name in evaluation_names(config)
     }
     rngs = Generators(config.seed)
-    learner: Learner[Any] = make_learner(
-        config, world.single_observation_space, world.single_action_space, rngs
-    )
+    learner = _learner(config, world, rngs)
     keeper = RunKeeper(run)
     trainer = Trainer(config.trainer, config.replay, learner, world, evaluations, keeper, rngs)
     return Parts(trainer, keeper)
+
+
+def _learner(config: Config, world: World, rngs: Generators) -> Learner[Any]:
+    try:
+        return make_learner(config, world.single_observation_space, world.single_action_space, rngs)
+    except RuntimeError as error:
+        if "alloc" not in str(error) and "storage" not in str(error):
+            raise
+        raise UserError(
+            "networks of this size do not fit into this machine's memory: lower networks.*"
+        ) from None
 
 
 @dataclass
@@ -170,9 +180,19 @@ def score(policy: LoadedPolicy, episodes: int, seed: int) -> Scores:
 
 def world_of(policy: LoadedPolicy, purpose: str, rows: int) -> World:
     """The world that a policy was trained for, made anew from its settings."""
+    could_be(policy)
     world = make_world(policy.config, purpose=purpose, rows=rows)
     fits(policy, world)
     return world
+
+
+def could_be(policy: LoadedPolicy) -> None:
+    """Refuse a policy whose spaces cannot be those of the world that it names, before that world is made."""
+    check = worlds.get(policy.config.env).could_be
+    if check is not None and not check(policy.config.env_args, policy.action_space):
+        raise UserError(
+            f"{policy.source} names the world '{policy.config.env}', but its actions cannot be of that world"
+        )
 
 
 def fits(policy: LoadedPolicy, world: World) -> None:

@@ -205,6 +205,7 @@ def prior_run(folder, **settings):
 def test_a_prior_of_its_own_run_is_used_and_stays_frozen(tmp_path):
     stage = prior_run(tmp_path)
     learner = omg(prior=str(tmp_path))
+    learner.policy(explore=True, rows=4, rng=np.random.default_rng(0))
     before = learner.prior_weights.flat.values.clone()
     assert torch.equal(before, torch.cat([p.reshape(-1) for p in stage.prior.parameters()]))
     learner.update(episodes())
@@ -214,7 +215,12 @@ def test_a_prior_of_its_own_run_is_used_and_stays_frozen(tmp_path):
 def test_a_prior_of_the_other_kind_of_state_is_refused(tmp_path):
     prior_run(tmp_path, obs_is_state=False)
     with pytest.raises(CheckpointError, match="obs_is_state=False, this run has obs_is_state=True"):
-        omg(prior=str(tmp_path))
+        omg(prior=str(tmp_path)).update(episodes())
+
+
+def test_a_policy_that_only_acts_looks_at_no_path(tmp_path):
+    prior_run(tmp_path, obs_is_state=False)  # would be refused
+    omg(prior=str(tmp_path)).policy(explore=False, rows=4, rng=np.random.default_rng(0))
 
 
 def test_a_prior_of_other_sizes_is_refused_with_both_shapes(tmp_path):

@@ -10,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 
 from twofold.base.errors import ConfigError, WorldError
+from twofold.base.regular import is_file, is_folder, is_there
 from twofold.base.setting import setting, settings
 from twofold.control.wrappers import ActionRepeat, FrameHistory
 from twofold.core.experience import rescale
@@ -107,6 +108,7 @@ def make_env(cfg: GymConfig, purpose: str, render_mode: str | None = None) -> Un
 
 def _made(name: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
     """gymnasium.make with errors that say what to do."""
+    _refuse_odd_files(kwargs)
     if "DISPLAY" not in os.environ:  # headless machines have no window system to render with
         os.environ.setdefault("MUJOCO_GL", "egl")
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
@@ -125,6 +127,16 @@ def _made(name: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
         raise WorldError(f"{name} cannot be made with env_args.kwargs={kwargs} ({why})") from None
 
 
+def _refuse_odd_files(value: Any) -> None:
+    """An argument that is the name of a pipe or device would hang whoever opens it."""
+    inside = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+    for inner in inside:
+        _refuse_odd_files(inner)
+    named = isinstance(value, str) and len(value) < 1_000 and "\0" not in value and is_there(value)
+    if named and not is_file(value) and not is_folder(value):
+        raise WorldError(f"env_args.kwargs names {value}, which is not a regular file: refused")
+
+
 def _follow(env: gym.Env[Any, Any]) -> None:
     """Film a MuJoCo body with its model's own camera: Gymnasium's default stays where the body began."""
     renderer = getattr(env.unwrapped, "mujoco_renderer", None)
@@ -136,6 +148,9 @@ def _follow(env: gym.Env[Any, Any]) -> None:
 
 def view(cfg: GymConfig, mode: str) -> EnvRows:
     """One row that shows itself: mode 'rgb_array' or 'human'."""
+    env = make_env(cfg, "eval")
+    _try(env, cfg)
+    env.close()
     return EnvRows(partial(make_env, cfg, "eval", mode), 1, fresh=cfg.fresh)
 
 

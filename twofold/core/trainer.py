@@ -39,10 +39,10 @@ class TrainerConfig:
     )
     workers: int = setting("worker processes for the rows; 0: none", default=0, ge=0, neutral=True)
     hang_limit: float = setting(
-        "seconds until a silent worker is restarted", default=30.0, gt=0, neutral=True
+        "seconds until a silent worker is restarted", default=30.0, gt=0, le=1e6, neutral=True
     )
     max_restarts: int = setting("failures of workers that a run survives", default=10, ge=0, neutral=True)
-    restart_window: float = setting("... within these seconds", default=600.0, gt=0, neutral=True)
+    restart_window: float = setting("... within these seconds", default=600.0, gt=0, le=1e9, neutral=True)
     warmup: int = setting(
         "random steps before learning begins",
         default=25_000,
@@ -80,8 +80,8 @@ class TrainerConfig:
         "steps between log lines", default=1_000, gt=0, unit="steps", aliases=("log_interval",)
     )
     save_every: int = setting("steps between checkpoints, or ...", default=10_000, gt=0, neutral=True)
-    save_seconds: float = setting("... seconds, if sooner", default=60.0, gt=0, neutral=True)
-    keep_checkpoints: int = setting("checkpoints kept", default=2, gt=0, neutral=True)
+    save_seconds: float = setting("... seconds, if sooner", default=60.0, gt=0, le=1e9, neutral=True)
+    keep_checkpoints: int = setting("checkpoints kept", default=2, gt=0, le=1_000, neutral=True)
     headline: str = setting("the metric of the evaluations that logs and curves show", default="return")
     tensorboard: bool = setting("write TensorBoard's files, too", default=True, neutral=True)
 

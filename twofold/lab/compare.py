@@ -94,7 +94,8 @@ def compare(places: Sequence[Path], **asked: Unpack[Asked]) -> Comparison:
     found = read_runs(places)
     groups = _renamed(group_runs(found.runs), asked.get("names") or {})
     if not groups:
-        raise UserError(f"no run below {', '.join(map(str, places))}: nothing to compare")
+        why = f" ({found.problems[0].message})" if found.problems else ""
+        raise UserError(f"no run below {', '.join(map(str, places))}: nothing to compare{why}")
     options = _Options(score, metric, threshold, asked.get("references") or {})
     baseline = asked.get("baseline")
     tables = _judged([_table(same, options, baseline) for same in _comparable(groups)])

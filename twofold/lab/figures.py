@@ -150,6 +150,7 @@ def draw_curves(
     if not runs:
         metrics = sorted({m for run in found.runs for by_name in run.curves.values() for m in by_name})
         known = f"; known are {', '.join(metrics)}" if metrics else ""
+        known += f" ({found.problems[0].message})" if found.problems else ""
         raise UserError(f"no run below {', '.join(map(str, places))} has a metric '{metric}'{known}")
     figure = curves_figure(group_runs(runs), metric, world=world, bounds=bounds)
     return style.write_figure(figure, out), notes

@@ -17,15 +17,16 @@ from twofold.nets.twin import Twin
 from twofold.settings.registry import networks
 
 Activation = Literal["relu", "tanh", "elu", "gelu", "silu"]
-Width = Annotated[int, Field(ge=1)]
+Width = Annotated[int, Field(ge=1, le=100_000)]
+Layers = Annotated[tuple[Width, ...], Field(max_length=100)]
 
 
 @settings
 class VectorConfig:
     """Two multilayer perceptrons."""
 
-    actor_hidden: tuple[Width, ...] = setting("sizes of the actor's hidden layers", default=(256, 256))
-    critic_hidden: tuple[Width, ...] = setting("sizes of the critics' hidden layers", default=(256, 256))
+    actor_hidden: Layers = setting("sizes of the actor's hidden layers", default=(256, 256))
+    critic_hidden: Layers = setting("sizes of the critics' hidden layers", default=(256, 256))
     actor_activation: Activation = setting("between the actor's layers", default="relu")
     critic_activation: Activation = setting("between the critics' layers", default="relu")
     actor_layer_norm: bool = setting("normalise the actor's hidden layers", default=False)

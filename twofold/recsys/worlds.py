@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
+
+import gymnasium as gym
 
 from twofold.base.errors import ConfigError, UserError
 from twofold.recsys.catalogue import Catalogue
@@ -22,11 +25,20 @@ from twofold.recsys.truth import Factors, Matrix
 from twofold.recsys.user_model import UserModel
 from twofold.recsys.users import Feelings, Rules, Users
 from twofold.settings.registry import worlds
+from twofold.store.spaces import SizedBox
 
 EVALUATIONS = ("held_out", "FB", "NX_0", "NX_10")
 
 
-@worlds.register("recsys/users", config=UsersConfig, evaluations=EVALUATIONS)
+def _could_be(cfg: UsersConfig, action_space: gym.Space[Any]) -> bool:
+    """Users and items are counted before data is read and a model is fitted."""
+    if not isinstance(action_space, SizedBox):
+        return False
+    made_up = {"users": cfg.synthetic.users, "items": cfg.synthetic.items} if cfg.data == "synthetic" else {}
+    return all(action_space.sizes.get(name) == size for name, size in made_up.items())
+
+
+@worlds.register("recsys/users", config=UsersConfig, evaluations=EVALUATIONS, could_be=_could_be)
 def make(cfg: UsersConfig, *, rows: int, purpose: str) -> Users:
     """Users who are shown items one after another until they have had enough."""
     prepared = prepare(cfg)

@@ -25,7 +25,7 @@ class RunSettings:
     """What belongs to no part."""
 
     seed: int = setting("of everything random in the run", default=0, ge=0)
-    threads: int = setting("of torch; more than one pays only on idle cores", default=1, ge=1)
+    threads: int = setting("of torch; more than one pays only on idle cores", default=1, ge=1, le=1_024)
     debug: bool = setting("tracebacks for every error, more log", default=False, neutral=True)
     env: str = setting("a registered world", default="control/gym")
 

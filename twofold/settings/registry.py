@@ -38,6 +38,8 @@ class WorldEntry(Entry):
     evaluations: Evaluations = ("eval",)
     workers: bool = False  # whether its rows can live in worker processes
     view: Callable[[Any, str], Any] | None = None  # (settings, mode) -> one row that shows itself
+    # (settings, a policy's action space) -> whether it could be this world's: asked before a costly one is made
+    could_be: Callable[[Any, Any], bool] | None = None
 
 
 @dataclass(frozen=True)
@@ -120,11 +122,12 @@ class Worlds(Registry[WorldEntry]):
         evaluations: Evaluations = ("eval",),
         workers: bool = False,
         view: Callable[[Any, str], Any] | None = None,
+        could_be: Callable[[Any, Any], bool] | None = None,
     ) -> Callable[[Made], Made]:
         """Put the decorated function or class under `name`."""
 
         def keep(make: Any) -> Any:
-            self.add(WorldEntry(name, make, config, _doc(make), evaluations, workers, view))
+            self.add(WorldEntry(name, make, config, _doc(make), evaluations, workers, view, could_be))
             return make
 
         return keep

@@ -219,7 +219,7 @@ def load_policy(path: str | Path) -> LoadedPolicy:
 def _refuse_other_types(own: dict[str, Array], given: dict[str, Array]) -> None:
     """Weights of another type would be taken as numbers that they were never meant to be."""
     for name, array in own.items():
-        if name in given and given[name].dtype != array.dtype:
+        if name in given and given[name].dtype.kind != array.dtype.kind:
             raise ValueError(f"{name} holds {given[name].dtype}, not {array.dtype}")
 
 

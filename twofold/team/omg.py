@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from twofold.base.errors import CheckpointError, UserError
+from twofold.base.regular import is_there
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array, Obs
 from twofold.core.protocols import Metrics, State
@@ -139,6 +140,8 @@ class OMG(EpisodeLearner):
 
     def policy(self, *, explore: bool, rows: int, rng: np.random.Generator) -> OMGPolicy:
         team = self.q.policy(explore=explore, rows=rows, rng=rng)
+        if explore and self.cfg.prior and is_there(self.cfg.prior):
+            self._need_prior()  # who only acts looks nowhere: a policy file may name any path
         ready = self._need_prior if explore else None
         return OMGPolicy(self.model, self.prior, team, self.cfg, ready=ready)
 

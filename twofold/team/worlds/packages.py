@@ -26,7 +26,8 @@ from twofold.team.worlds.single import Action, Other, ParallelGame, TeamEnv, Tup
 from twofold.team.worlds.space import Foreign, Space, Values
 from twofold.team.worlds.spread import Spread
 
-_GYM_ID = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+_GYM_ID = re.compile(r"(?:(?:lbforaging|rware):)?[A-Za-z0-9_.-]{1,100}")
+_LARGEST = 10_000  # a number among the settings of a game: agents, cells, obstacles
 _GAME = re.compile(r"[a-z0-9_]{1,60}_v[0-9]{1,3}")
 _GAME_OF_FAMILY = re.compile(r"[a-z0-9]{1,30}\.[a-z0-9_]{1,60}_v[0-9]{1,3}")
 
@@ -111,6 +112,12 @@ def _refuse_name(id: str, pattern: re.Pattern[str]) -> None:
     """Only what can be the name of a game: a policy file of a stranger may say it, and names are imported."""
     if not pattern.fullmatch(id):
         raise ConfigError(f"env_args.id: '{id[:80]}' cannot be the name of a game")
+
+
+def _refuse_huge(kwargs: Values) -> None:
+    for name, value in kwargs.items():
+        if isinstance(value, (int, float)) and not abs(value) <= _LARGEST:
+            raise ConfigError(f"env_args.kwargs.{name} must be at most {_LARGEST:,}, got {value}")
 
 
 @contextmanager
@@ -206,6 +213,7 @@ def _parallel(cfg: ParallelConfig, package: str, rows: int, settings: Values) ->
         raise MissingPackage(str(error.name), "team", f"the world '{cfg.id}'") from None
 
     def make() -> TeamEnv:
+        _refuse_huge(cfg.kwargs)
         with _explained(cfg.id):
             env = module.parallel_env(render_mode="rgb_array", **(settings | cfg.kwargs))
             game = ParallelGame(env, cfg.time_limit, team=cfg.team, other=OTHERS[cfg.others])
