@@ -203,6 +203,7 @@ def fit_into(folder: Path, data: Dataset, cfg: UserModelConfig) -> UserModel:
         data.name,
         folder,
     )
+    user_models.own_folder(folder)  # before minutes are spent on it
     model = user_models.fit(data, cfg)
     user_models.save(model, folder)
     return model

@@ -120,6 +120,11 @@ def _factorised(data: Dataset, cfg: FactorisedConfig, rng: np.random.Generator) 
 # ---- saving ----
 
 
+def own_folder(folder: Path) -> Path:
+    """The folder that a model goes into, made if absent; one that holds other files is the user's: refused."""
+    return files.own_folder(folder, FILE)
+
+
 def save(model: UserModel, folder: Path) -> None:
     """Put the model into a run directory, as a sealed file."""
     arrays: dict[str, Array] = {}
@@ -129,8 +134,7 @@ def save(model: UserModel, folder: Path) -> None:
     if model.spread is not None:
         _pack(model.spread, "spread", arrays)
     about = {"format": FORMAT, "user_model": model.kind, "noise": model.noise, "report": model.report}
-    files.own_folder(folder, FILE)
-    files.replace_bytes(folder / FILE, seal(arrays, about | {"tables": shapes}))
+    files.replace_bytes(own_folder(folder) / FILE, seal(arrays, about | {"tables": shapes}))
 
 
 def load(folder: Path) -> UserModel:

@@ -83,6 +83,10 @@ class Checkpoints:
             return []
         return sorted((int(name[5:]) for name in names_in(self.folder) if _NAME.match(name)), reverse=True)
 
+    def newest(self) -> int:
+        """The step of the newest checkpoint; 0 if there is none."""
+        return next(iter(self.steps()), 0)
+
     def path(self, step: int) -> Path:
         return self.folder / f"step_{step:012d}"
 

@@ -48,7 +48,7 @@ class Run:
             False  # more steps were asked for than when it began, or a setting that changes no byte
         )
         self.command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
-        self.journal = Journal(folder, resolved.config.trainer.steps, self.saved_step)
+        self.journal = Journal(folder, resolved.config.trainer.steps, self.checkpoints.newest)
         self._lock = RunLock(folder)
         self._board: Any = None
 
@@ -211,8 +211,7 @@ class Run:
 
     def saved_step(self) -> int:
         """The step of the newest checkpoint."""
-        steps = self.checkpoints.steps()
-        return steps[0] if steps else 0
+        return self.checkpoints.newest()
 
     def test_scores(self) -> dict[str, dict[str, Summary]] | None:
         """The final score of a run that has come to its end, empty if no test was asked for; or None."""
