@@ -32,6 +32,7 @@ from twofold.store.run import Run
 from twofold.store.spaces import difference
 
 log = logging.getLogger("twofold")
+MOST_EPISODES = 1_000_000
 Scores = dict[str, dict[str, Summary]]  # world -> metric -> its mean, spread and interval
 
 
@@ -166,8 +167,9 @@ def _draw(run: Run) -> None:
 
 def score(policy: LoadedPolicy, episodes: int, seed: int) -> Scores:
     """A policy's scores in every evaluation world, on `episodes` seeds from `seed` on."""
-    if episodes < 1:
-        raise UserError(f"the number of episodes must be at least 1, got {episodes}")
+    if not 1 <= episodes <= MOST_EPISODES:
+        raise UserError(f"the number of episodes must be from 1 to {MOST_EPISODES:,}, got {episodes}")
+    first_seed(seed)
     config, found = policy.config, {}
     with torch_as(config.threads):
         for name in evaluation_names(config):
@@ -176,6 +178,13 @@ def score(policy: LoadedPolicy, episodes: int, seed: int) -> Scores:
             found[name] = summaries(evaluate(world, greedy, [seed + i for i in range(episodes)]))
             world.close()
     return found
+
+
+def first_seed(seed: int) -> int:
+    """The seed of a first episode, which worlds must be able to take."""
+    if not 0 <= seed < 2**31 - MOST_EPISODES:
+        raise UserError(f"a seed must be from 0 to {2**31 - MOST_EPISODES - 1:,}, got {seed}")
+    return seed
 
 
 def world_of(policy: LoadedPolicy, purpose: str, rows: int) -> World:

@@ -157,7 +157,9 @@ def _opened(path: Path | str, flags: int, verb: str) -> int:
         if error.errno == errno.ELOOP:
             raise CheckpointError(f"{_named(path)} is a symbolic link: refused") from None
         if error.errno == errno.ENXIO:
-            raise CheckpointError(f"{_named(path)} is a pipe, not a regular file: refused") from None
+            raise CheckpointError(
+                f"{_named(path)} is a pipe or a device, not a regular file: refused"
+            ) from None
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise  # whoever writes can wait for room
         raise CheckpointError(f"cannot {verb} {_named(path)}: {error.strerror}") from None

@@ -172,12 +172,12 @@ def _int(typed: Arguments, name: str, default: int) -> int:
 
 
 def _play(argv: list[str]) -> int:
-    from twofold.assemble import could_be, fits, world_of
+    from twofold.assemble import could_be, first_seed, fits, world_of
     from twofold.rows.world import evaluation_names
     from twofold.show.play import play, viewed_world, write_video
 
     typed = parse(argv, ("out", "human", "seed", "zoo", "import"))
-    policy, seed = _policy(typed), _int(typed, "seed", 3_000_000)
+    policy, seed = _policy(typed), first_seed(_int(typed, "seed", 3_000_000))
     mode = "human" if "human" in typed.options else "rgb_array"
     could_be(policy)
     world, cannot = viewed_world(policy.config, mode)

@@ -25,7 +25,11 @@ MOST_ATOMS = 100_000  # of one structure
 MOST_STRUCTURES = 100_000  # of one file
 _MAX_BYTES = 128_000_000  # of one structure file, packed and unpacked
 _MAX_TABLE_BYTES = 512_000_000
-_UNPACK: dict[str, Any] = {".gz": gzip.GzipFile, ".bz2": bz2.BZ2File, ".xz": lzma.LZMAFile}
+_UNPACK: dict[str, Any] = {
+    ".gz": lambda packed: gzip.GzipFile(fileobj=packed),
+    ".bz2": bz2.BZ2File,
+    ".xz": lzma.LZMAFile,
+}
 _BY_PATH = ("aims", "dftb", "dmol-arc", "dmol-car", "dmol-incoor", "res", "rmc6f", "struct")  # take no stream
 _ENDS = 1_000  # how often a reader may ask for a line behind the last one
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twofold.base.errors import MissingPackage, UserError
+from twofold.base.regular import is_there
 from twofold.settings.config import layers_for, own_settings, resolve
 from twofold.settings.presets import parse_value
 from twofold.store import files
@@ -209,6 +210,9 @@ a star marks baselines that look at the truth""",
     from twofold.recsys.standings import draw, text, write
     from twofold.recsys.standings import standings as stand
 
+    for run in options.runs:
+        if not is_there(run):
+            raise UserError(f"no run {run}")
     cfg = _users_config(options.env_config, [*options.settings, *extra])
     found = stand(cfg, [Path(run) for run in options.runs], options.seeds)
     print(text(found))

@@ -283,8 +283,12 @@ def encoding_of(path: Path) -> str:
 def header_of(path: Path, encoding: str) -> tuple[str, list[str]]:
     """What separates columns, and their names."""
     with opened(path) as stream:
-        text = stream.read(1 << 16).decode("utf-8-sig" if encoding == "utf-8" else encoding, errors="ignore")
+        text = stream.read(1 << 20).decode("utf-8-sig" if encoding == "utf-8" else encoding, errors="ignore")
     first = text.splitlines()[0] if text else ""
+    if "\0" in first:
+        raise UserError(
+            f"{path.name} is no text that can be read (zero bytes in its first line): save it as CSV in UTF-8"
+        )
     delimiter = max(",\t;|", key=first.count) if any(sign in first for sign in ",\t;|") else ","
     header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter), [])]
     if not any(header):

@@ -45,13 +45,15 @@ def _mended(values: dict[str, Any], error: ValidationError) -> bool:
     """Put right in place what people write and JSON's types refuse: 25e3, one number for a list, 5 for a text."""
     changed = False
     for one in error.errors():
+        if not one["loc"]:
+            return False  # of the whole, not of one value
         holder: Any = values
         for part in one["loc"][:-1]:
             holder = _inside(holder, part)
         key, kind = one["loc"][-1], one["type"]
         given = holder.get(key) if isinstance(holder, dict) else (holder[int(key) :] or [None])[0]
         number = isinstance(given, (int, float)) and not isinstance(given, bool)
-        if kind == "int_type" and isinstance(given, float) and given.is_integer():
+        if kind == "int_type" and isinstance(given, float) and given.is_integer() and abs(given) < 2**63:
             holder[key], changed = int(given), True
         elif kind == "tuple_type" and not isinstance(given, (dict, list)) and given is not None:
             holder[key], changed = [_whole(given)], True

@@ -80,8 +80,8 @@ def parse_value(text: str) -> Any:
 
 def numbers_of(value: Any) -> Any:
     """YAML 1.1 reads 1e-3 as a string: make it the number it looks like, everywhere inside `value`."""
-    if isinstance(value, str) and _NUMBER.match(value):
-        return float(value)
+    if isinstance(value, str):
+        return float(value) if _NUMBER.match(value) else _whole_letters(value)
     if isinstance(value, int) and value.bit_length() > _MAX_BITS:
         raise ConfigError(
             f"a number of {int(value.bit_length() / 3.3219) + 1} digits: no setting is that large"
@@ -89,6 +89,14 @@ def numbers_of(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: numbers_of(v) for k, v in value.items()}
     return [numbers_of(v) for v in value] if isinstance(value, list) else value
+
+
+def _whole_letters(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ConfigError(f"'{text[:80]}' holds a letter that is none: give plain text") from None
+    return text
 
 
 def read_yaml(path: Path, depth: int = 0) -> dict[str, Any]:

@@ -156,6 +156,8 @@ def eval_partners(argv: list[str]) -> int:
 
 
 def _eval_options(argv: list[str]) -> argparse.Namespace:
+    from twofold.assemble import first_seed
+
     parser = argparse.ArgumentParser(prog="twofold eval", description="Play with every partner of a set.")
     parser.add_argument(
         "policies", nargs="*", help="runs or policy files; none: the partners among themselves"
@@ -174,11 +176,13 @@ def _eval_options(argv: list[str]) -> argparse.Namespace:
     chosen = parser.parse_args(argv)
     if chosen.episodes < 1:
         raise UserError("--episodes is at least 1")
+    first_seed(chosen.seed)
     return chosen
 
 
 def eval_script(argv: list[str]) -> int:
     """twofold eval --policy=script/focus --env-config=skirmish: what a policy that nobody trained reaches."""
+    from twofold.assemble import first_seed
     from twofold.team.scripts import SCRIPTS, score_script
 
     about = "\n".join(f"  {name:<18} {line}" for name, (_, line) in SCRIPTS.items())
@@ -197,6 +201,7 @@ def eval_script(argv: list[str]) -> int:
         parser.error(f"what is '{rest[0]}'? (settings are written key=value)")
     if chosen.episodes < 1:
         raise UserError("--episodes is at least 1")
+    first_seed(chosen.seed)
     config = resolve(layers_for(None, chosen.env_config, _settings(rest))).config
     for world, scores in score_script(chosen.policy, config, chosen.episodes, chosen.seed).items():
         headline = config.trainer.headline

@@ -90,7 +90,11 @@ def translate(options: Values, settings: Values) -> tuple[Values, Values]:
 
 
 def _preset(config: str) -> Values:
-    learner: Values = read_yaml(find_config("algs", config)).get("learner", {})
+    learner = read_yaml(find_config("algs", config)).get("learner", {})
+    if not isinstance(learner, dict):
+        raise ConfigError(
+            f"{config}: `learner` must be a group of settings, such as `learner: {{name: td3}}`"
+        )
     return learner
 
 
