@@ -8,6 +8,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import warnings
 import zlib
 from collections.abc import Iterator
@@ -31,6 +32,7 @@ _UNPACK: dict[str, Any] = {
     ".xz": lzma.LZMAFile,
 }
 _BY_PATH = ("aims", "dftb", "dmol-arc", "dmol-car", "dmol-incoor", "res", "rmc6f", "struct")  # take no stream
+_NEGATIVE = re.compile(r"^\s*_cell_length_[abc]\s+-", re.MULTILINE | re.IGNORECASE)
 _ENDS = 1_000  # how often a reader may ask for a line behind the last one
 
 
@@ -65,7 +67,7 @@ def read_structures(path: Path) -> Iterator[Atoms]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             kind = filetype(_Named(content[:100_000], os.path.abspath(name)))
-            source = str(path) if kind in _BY_PATH and name == str(path) else _stream(content, kind)
+            source = str(path) if kind in _BY_PATH and name == str(path) else _stream(content, kind, path)
             yield from _few(iread(source, index=":", format=kind, do_not_split_by_at_sign=True), path)
     except UserError:
         raise
@@ -89,10 +91,12 @@ def _unpacked(path: Path) -> tuple[bytes, str]:
     return content, str(path.with_suffix(""))
 
 
-def _stream(content: bytes, kind: str) -> io.IOBase:
+def _stream(content: bytes, kind: str, path: Path) -> io.IOBase:
     known = ioformats.get(kind)
     if known is None or not known.can_read or not known.acceptsfd:
-        raise UserError(f"a structure file of the kind '{kind}' is not read here: give CIF, POSCAR or extxyz")
+        raise UserError(f"{path}: a file of the kind '{kind}' is not read here: give CIF, POSCAR or extxyz")
+    if kind == "cif":
+        _refuse_negative(content.decode("latin-1"), str(path))
     if known.isbinary:
         return io.BytesIO(content)
     return _Ending(content.decode(known.encoding or "utf-8-sig"))
@@ -123,7 +127,14 @@ def read_table(path: Path) -> Iterator[tuple[int, Atoms]]:
         raise UserError(f"{path} is not a CSV of UTF-8 text ({error})") from None
 
 
+def _refuse_negative(cif: str, where: str) -> None:
+    """ASE turns the axis round and goes on."""
+    if _NEGATIVE.search(cif):
+        raise UserError(f"{where}: a length of its cell is negative")
+
+
 def _from_cif(text: str, where: str) -> Atoms:
+    _refuse_negative(text, where)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

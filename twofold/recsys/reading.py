@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("twofold")
 _LARGEST = 1e6  # a rating; larger ones are mistakes, and their squares are no numbers
-_MOST_ROWS, _ROWS_PER_BYTE = 500_000_000, 100  # a table of ids cannot be packed more tightly
+_MOST_ROWS, _ROWS_PER_BYTE = 500_000_000, 20  # a table of ids cannot be packed more tightly
 NAMES = {
     "user": ("user", "userid", "uid", "reviewer", "reviewerid", "customer", "customerid", "visitor", "visitorid"),
     "item": ("item", "itemid", "iid", "movie", "movieid", "film", "filmid", "video", "videoid", "song", "songid",

@@ -36,6 +36,9 @@ class Preset:
     worlds: tuple[str, ...]  # presets of worlds that it is made for; empty: any of its domain
 
 
+_REDEFINED = ("timestamp", "int", "float")
+
+
 class _PlainLoader(yaml.SafeLoader):
     """YAML of texts, numbers, truth values, null, lists and names: what JSON can hold. A date is a text."""
 
@@ -50,9 +53,20 @@ class _PlainLoader(yaml.SafeLoader):
 
 
 _PlainLoader.yaml_implicit_resolvers = {
-    letter: [(tag, pattern) for tag, pattern in found if not tag.endswith(":timestamp")]
+    letter: [(tag, pattern) for tag, pattern in found if tag.rpartition(":")[2] not in _REDEFINED]
     for letter, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
+# YAML 1.1 also takes 1:30 for ninety and 010 for eight.
+for _tag, _pattern in (
+    ("int", r"[-+]?(0|[1-9][0-9_]*|0x[0-9a-fA-F]+)\Z"),
+    (
+        "float",
+        r"[-+]?([0-9][0-9_]*\.[0-9_]*|\.[0-9]+)([eE][-+]?[0-9]+)?\Z|[-+]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z",
+    ),
+):
+    _PlainLoader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), list("-+.0123456789")
+    )
 _PlainLoader.yaml_constructors = {
     tag: make
     for tag, make in yaml.SafeLoader.yaml_constructors.items()
@@ -83,9 +97,7 @@ def numbers_of(value: Any) -> Any:
     if isinstance(value, str):
         return float(value) if _NUMBER.match(value) else _whole_letters(value)
     if isinstance(value, int) and value.bit_length() > _MAX_BITS:
-        raise ConfigError(
-            f"a number of {int(value.bit_length() / 3.3219) + 1} digits: no setting is that large"
-        )
+        raise ConfigError(f"a number of {value.bit_length() * 0.30103:.0f} digits: no setting is that large")
     if isinstance(value, dict):
         return {k: numbers_of(v) for k, v in value.items()}
     return [numbers_of(v) for v in value] if isinstance(value, list) else value
@@ -120,11 +132,15 @@ def _parsed(path: Path) -> dict[str, Any]:
             raise ConfigError(f"{path} is not a valid config: lists in lists without end")
         if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
             raise ConfigError(f"{path}: aliases (*name) can expand without end; write the values out")
-        content = numbers_of(_loaded(text) or {})
+        loaded = _loaded(text) or {}
     except CheckpointError as error:
         raise ConfigError(f"{error}: not a config file") from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise ConfigError(f"{path} is not a valid config: {str(error).splitlines()[0]}") from None
+    try:
+        content = numbers_of(loaded)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
     if not isinstance(content, dict):
         raise ConfigError(f"{path} must hold `key: value` lines, found {type(content).__name__}")
     return content
