@@ -44,6 +44,9 @@ class Progress:
     _began: tuple[float, int] = (0.0, 0)
 
 
+More = Callable[[Sequence[Progress]], Sequence[Job]]  # jobs that come up while others end
+
+
 class View(Protocol):
     """Shows the progress to a person."""
 
@@ -76,6 +79,7 @@ def run_jobs(
     limit: int = 2,
     tick: float = _TICK,
     launcher: Launcher | None = None,
+    more: More | None = None,
 ) -> Outcome:
     """Run every job that is not done, `limit` at a time; returns when nothing is left to do, or after a signal."""
     if limit < 1:
@@ -85,7 +89,7 @@ def run_jobs(
         runner = _Runner([Progress(job) for job in jobs], folder / "logs", limit, chosen)
         try:
             runner.look()
-            while runner.busy() and not stop():
+            while runner.busy(more) and not stop():
                 runner.tick()
                 view.show(runner.jobs)
                 _sleep(tick, stop)
@@ -134,7 +138,9 @@ class _Runner:
             if _finished(progress.job):
                 progress.state = "done"
 
-    def busy(self) -> bool:
+    def busy(self, more: More | None) -> bool:
+        """True while there is something to do, now that more was asked for."""
+        self.jobs += [Progress(job) for job in more(self.jobs)] if more else []
         return any(p.state in ("waiting", "running") for p in self.jobs)
 
     def tick(self) -> None:

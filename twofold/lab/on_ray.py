@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ def connected(address: str) -> Any:  # Any: Ray has no types for its module
     except ModuleNotFoundError:
         raise MissingPackage("ray", "ray", f"--on=ray:{address}") from None
     if not ray.is_initialized():
+        _refuse_silence(address)
         try:
             ray.init(address=address, log_to_driver=False, configure_logging=False, logging_level="ERROR")
         except Exception as error:  # Ray raises what its layers raise
@@ -32,6 +34,18 @@ def connected(address: str) -> Any:  # Any: Ray has no types for its module
                 f"no Ray cluster at '{address}' ({first[:160]}): start one with `ray start --head`"
             ) from None
     return ray
+
+
+def _refuse_silence(address: str) -> None:
+    """Ray itself asks for minutes where nobody answers."""
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdigit():
+        try:
+            socket.create_connection((host, int(port)), timeout=5).close()
+        except OSError as error:
+            raise UserError(
+                f"no Ray cluster at '{address}' ({error.strerror or error}): start one with `ray start --head`"
+            ) from None
 
 
 class RayCluster:
