@@ -6,9 +6,10 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
+    from twofold.lab.compare import Score
     from twofold.lab.conduct import Conducted
 
 COMMANDS = {
@@ -67,7 +68,13 @@ def compare(argv: list[str]) -> int:
     return 0
 
 
-def _asked(options: argparse.Namespace) -> Any:
+class _Scoring(TypedDict):
+    score: Score
+    metric: str
+    baseline: str | None
+
+
+def _asked(options: argparse.Namespace) -> _Scoring:
     return {"score": options.score, "metric": options.metric, "baseline": options.baseline}
 
 

@@ -10,10 +10,11 @@ import platform
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Literal, TextIO
 
 from twofold.base.errors import CheckpointError, UserError
-from twofold.core.protocols import Summary
+from twofold.base.values import Values, number, table
+from twofold.core.protocols import State, Summary
 from twofold.settings.config import Resolved, from_values, plain
 from twofold.settings.domains import domains
 from twofold.store import files
@@ -21,6 +22,9 @@ from twofold.store.checkpoint import Checkpoints
 from twofold.store.formats import from_format_1
 from twofold.store.jsonlines import JsonLines
 from twofold.store.policy_file import weights_digest
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
 
 FORMAT = 2  # of config.json
 _PACKAGES = ("torch", "numpy", "pydantic")  # besides those that the domains name
@@ -42,8 +46,8 @@ class Run:
         self.timing = JsonLines(folder / "timing.jsonl")
         self.checkpoints = Checkpoints(folder / "checkpoints", resolved.config.trainer.keep_checkpoints)
         self.longer = False  # more steps were asked for than when it began
-        self._lock: Any = None
-        self._board: Any = None
+        self._lock: TextIO | None = None
+        self._board: SummaryWriter | Literal[False] | None = None  # False: it cannot be written
 
     # ---- making and opening ----
 
@@ -79,12 +83,12 @@ class Run:
         record = files.read_json(folder / "config.json")
         if not isinstance(record, dict) or not isinstance(record.get("values"), dict):
             raise CheckpointError(f"{folder / 'config.json'} is damaged")
-        values = record["values"] if record.get("format") == FORMAT else from_format_1(record["values"])
+        given = table(record, "values")
+        values = given if record.get("format") == FORMAT else from_format_1(given)
         resolved = from_values(values, str(folder / "config.json"))
-        origin = record.get("origin")
-        return cls(
-            folder, Resolved(resolved.config, resolved.values, origin if isinstance(origin, dict) else {})
-        )
+        noted = record.get("origin")
+        origin = {k: str(v) for k, v in noted.items()} if isinstance(noted, dict) else {}
+        return cls(folder, Resolved(resolved.config, resolved.values, origin))
 
     def keep_config(self) -> None:
         """Write every setting and the layer that set it."""
@@ -97,20 +101,20 @@ class Run:
         path = self.folder / "lock"
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-            self._lock = os.fdopen(handle, "r+")
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock = lock = os.fdopen(handle, "r+")
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            owner = self._lock.read(20).strip() or "unknown"
-            self._lock.close()
+            owner = lock.read(20).strip() or "unknown"
+            lock.close()
             self._lock = None
             raise UserError(
                 f"{self.folder} is in use by process {owner}: stop it first, or give another --run"
             ) from None
         except OSError as error:
             raise UserError(f"cannot write {path}: {error.strerror}") from None
-        self._lock.truncate(0)
-        self._lock.write(str(os.getpid()))
-        self._lock.flush()
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
         for left in self.folder.glob(".*.tmp"):  # of a process that died while writing
             left.unlink()
 
@@ -178,7 +182,7 @@ class Run:
         """How long the logs are at a checkpoint, everything in them durable."""
         return {"metrics": self.metrics.length(), "evaluations": self.evaluations.length()}
 
-    def check_logs(self, state: Any) -> None:
+    def check_logs(self, state: State) -> None:
         """Refuse a checkpoint that knows of more lines than the logs hold."""
         self.metrics.check(int(state["logs"]["metrics"]))
         self.evaluations.check(int(state["logs"]["evaluations"]))
@@ -216,7 +220,13 @@ class Run:
             raise CheckpointError(f"{path} is damaged: remove it to have it made again")
         if record.get("step") != steps[0] or record.get("policy") != weights_digest(self.best_policy):
             return None  # of a shorter run: the test is made again
-        return {name: scores for name, scores in record.items() if name not in _ABOUT_TEST}
+        worlds = {name: table(scores) for name, scores in record.items() if name not in _ABOUT_TEST}
+        return {
+            world: {
+                metric: {k: number(v) for k, v in table(summary).items()} for metric, summary in one.items()
+            }
+            for world, one in worlds.items()
+        }
 
 
 def _refuse_changes(old: Resolved, new: Resolved, folder: Path) -> None:
@@ -245,7 +255,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def provenance(command: str) -> dict[str, Any]:
+def provenance(command: str) -> Values:
     """Where a result comes from: command, code, packages, machine."""
     here = Path(__file__).resolve().parent
     command_line = ["git", "describe", "--always", "--dirty"]
