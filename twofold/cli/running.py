@@ -1,4 +1,4 @@
-"""Commands that do something: train, resume, eval, play, plot, export, demo, check."""
+"""Commands that do something: train, resume, eval, play, export, demo, check."""
 
 from __future__ import annotations
 
@@ -203,20 +203,6 @@ def _play(argv: list[str]) -> int:
     return 0
 
 
-def _plot(argv: list[str]) -> int:
-    from twofold.base.errors import UserError
-    from twofold.show.plot import draw_curves
-
-    typed = parse(argv, ("out", "metric", "world", "mean"))
-    if not typed.places:
-        raise UserError("give at least one run directory")
-    folders = [Path(place) for place in typed.places]
-    out = Path(typed.options.get("out", folders[0] / "curve.png" if len(folders) == 1 else "curves.png"))
-    world, metric = typed.options.get("world"), typed.options.get("metric", "return")
-    print(f"curve      {draw_curves(folders, out, world=world, metric=metric, mean='mean' in typed.options)}")
-    return 0
-
-
 def _export(argv: list[str]) -> int:
     from twofold.learners.export import export_onnx
 
@@ -262,7 +248,6 @@ COMMANDS = {
     "resume": _resume,
     "eval": _eval,
     "play": _play,
-    "plot": _plot,
     "export": _export,
     "demo": _demo,
     "check": _check,

@@ -21,6 +21,7 @@ State = dict[str, Any]
 AnyLearner: TypeAlias = "Learner[Any]"  # Any: a registry makes learners by name; their items only they read
 Metrics = dict[str, float]
 Summary = dict[str, float]  # mean, std, low, high, min, episodes
+Episodes = dict[str, Array]  # a metric -> its value in each episode
 
 
 class World(Protocol):

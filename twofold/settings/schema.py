@@ -30,6 +30,7 @@ class Setting:
     bounds: str = ""
     unit: str = ""
     aliases: tuple[str, ...] = ()
+    neutral: bool = False  # cannot change the bytes of a run
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,7 @@ def _declared(
         bounds,
         str(extra.get("unit", "")),
         tuple(map(str, aliases)) if isinstance(aliases, list) else (),
+        bool(extra.get("neutral", False)),
     )
 
 
