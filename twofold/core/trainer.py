@@ -226,13 +226,12 @@ class Trainer(Generic[Item]):
 
     def state_dict(self) -> State:
         """All that the future of the run depends on, except what replay holds."""
-        own = {name: getattr(self, name) for name in _COUNTS}
         return {
             "collector": self.collector.state_dict(),
             "learner": self.learner.state_dict(),
             "replay": self.replay.state_dict(),
             "generators": self.rngs.state_dict(),
-            "trainer": own,
+            "trainer": {name: getattr(self, name) for name in _COUNTS},
         }
 
     def load_state_dict(self, state: State) -> None:

@@ -46,9 +46,8 @@ class TD3:
         self.nets = Nets.of(networks.actor(), networks.critic(), averaged=cfg.actor_average > 0)
         self.actor_optimiser = Adam(self.nets.actor, cfg.actor_lr, weight_decay=cfg.weight_decay)
         self.critic_optimiser = Adam(self.nets.critic, cfg.critic_lr, weight_decay=cfg.weight_decay)
-        self.engine: Engine[Any] = networks.engine(
-            self.nets, cfg, self.rng
-        )  # each has observations of its own
+        # Each engine has observations of its own.
+        self.engine: Engine[Any] = networks.engine(self.nets, cfg, self.rng)
         self.critic_loss = self.actor_loss = torch.zeros(())
         self._metrics: Metrics | None = None  # of the last update before a resume
 
@@ -144,6 +143,7 @@ class TD3:
         self.critic_optimiser.load_state_dict(tree.map(_tensor, state["critic_optimiser"]))
         self.updates = int(state["updates"])
         self._metrics = state["metrics"]
+        self.actor_loss = torch.tensor(self._metrics.get("actor/loss", 0.0))  # not of every update
 
     def policy_state(self) -> State:
         return self.networks.policy_state(self.nets)
