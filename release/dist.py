@@ -1,4 +1,4 @@
-"""A release in dist/: the wheel, built twice from the last commit with the same bytes, its bill of materials, checksums.
+"""A release in dist/: the wheel, built twice with the same bytes, its bill of materials, checksums.
 
 python release/dist.py [FOLDER]
 """

@@ -139,8 +139,8 @@ def licences() -> str:
     lines = [
         "# Licences of what twofold uses",
         "",
-        "twofold itself is under the MIT licence. It ships none of these packages: pip installs them. The table is what",
-        "their own metadata say, written by `make licences`; `make dist` puts the same into the bill of materials.",
+        "twofold itself is under the MIT licence. It ships none of these packages: pip installs them. The table is",
+        "what their own metadata say, written by `make licences`; the bill of materials of a release has the same.",
         "",
         "| package | version | licence | needed by |",
         "|---|---|---|---|",

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "release"))
 
-import sbom
+import sbom  # noqa: E402
 
 PINS = dict(
     line.split("==") for line in (ROOT / "constraints.txt").read_text().split() if not line.startswith("#")

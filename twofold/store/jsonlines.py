@@ -11,6 +11,7 @@ from typing import Any
 from twofold.base.errors import CheckpointError, UserError
 from twofold.store import files
 
+_CHUNK = 1 << 16
 log = logging.getLogger("twofold")
 
 
@@ -37,8 +38,9 @@ class JsonLines:
     def _write(self) -> None:
         if self._handle is None and self._waiting:
             new = not self.path.exists()
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
             self._handle = os.open(self.path, flags, 0o644)
+            _drop_half_a_line(self._handle)
             if new:
                 files.sync_folder(self.path.parent)
         while self._waiting:
@@ -86,3 +88,15 @@ class JsonLines:
             return []
         lines = files.read_regular(self.path).split(b"\n")[:-1]
         return [files.parse_json(line, self.path) for line in lines if line]
+
+
+def _drop_half_a_line(handle: int) -> None:
+    """Cut off what a killed process left of a line: the next one would be joined to it, and both be lost."""
+    size = os.fstat(handle).st_size
+    while size > 0:
+        start = max(0, size - _CHUNK)
+        found = os.pread(handle, size - start, start).rfind(b"\n")
+        if start + found + 1 == size:
+            return
+        size = start + found + 1 if found >= 0 else start
+        os.ftruncate(handle, size)
