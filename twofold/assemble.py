@@ -117,7 +117,7 @@ def run_to_end(
     run.lock()
     parts: Parts | None = None
     try:
-        if run.longer:
+        if run.changed:
             run.keep_config()
         if on_folder:
             on_folder(run.folder)

@@ -24,6 +24,7 @@ from twofold.store.policy_file import weights_digest
 
 FORMAT = 2  # of config.json
 _PACKAGES = ("torch", "numpy", "pydantic")  # besides those that the domains name
+_ENGINE = "learner.engine"  # how updates are computed, not which: may change while a run goes on
 _ABOUT_TEST = ("seeds", "step", "policy")  # what test.json says of itself; the rest are worlds
 
 
@@ -41,7 +42,7 @@ class Run:
         self.evaluations = JsonLines(folder / "evaluations.jsonl")
         self.timing = JsonLines(folder / "timing.jsonl")
         self.checkpoints = Checkpoints(folder / "checkpoints", resolved.config.trainer.keep_checkpoints)
-        self.longer = False  # more steps were asked for than when it began
+        self.changed = False  # more steps or another engine were asked for than when it began
         self._lock: Any = None
         self._board: Any = None
 
@@ -49,14 +50,14 @@ class Run:
 
     @classmethod
     def create(cls, folder: Path, resolved: Resolved, command: str) -> Run:
-        """A new directory, or an existing one of this config, which is then gone on with, perhaps for more steps."""
+        """A new directory, or an existing one of this config (but for steps and engine), which is then gone on with."""
         try:
             if os.path.lexists(folder / "config.json"):
                 run = cls.open(folder)
                 _refuse_changes(run.resolved, resolved, folder)
-                if resolved.config.trainer.steps > run.resolved.config.trainer.steps:
+                if plain(resolved.values) != plain(run.resolved.values):
                     run = cls(folder, resolved)
-                    run.longer = True
+                    run.changed = True
                 return run
             if folder.exists() and {entry.name for entry in folder.iterdir()} - _BEGINNINGS:
                 raise UserError(
@@ -91,6 +92,20 @@ class Run:
         record = {"format": FORMAT, "values": plain(self.resolved.values), "origin": self.resolved.origin}
         with files.disk_full_explained(self.folder, 100_000):
             files.replace_bytes(self.folder / "config.json", files.to_json(record))
+
+    def keep_engine(self, name: str, step: int) -> None:
+        """Note in the provenance what computes the updates from this step on, where it is something new."""
+        path = self.folder / "provenance.json"
+        try:
+            record = dict(files.read_json(path))
+        except (CheckpointError, OSError, TypeError, ValueError):
+            return  # lost or damaged: nothing that training needs
+        known = str(record.get("engine", ""))
+        if known.split()[-1:] == [name]:
+            return
+        engine = f"{known}, from step {step} on {name}" if known and step else name
+        with files.disk_full_explained(self.folder, 100_000):
+            files.replace_bytes(path, files.to_json({**record, "engine": engine}))
 
     def lock(self) -> None:
         """Refuse a second process; the lock of a dead one is free by itself."""
@@ -220,11 +235,12 @@ class Run:
 
 
 def _refuse_changes(old: Resolved, new: Resolved, folder: Path) -> None:
-    """A run goes on only with the settings it began with; more steps are allowed."""
+    """A run goes on only with the settings it began with; more steps and another engine are allowed."""
     ours, theirs = plain(old.values), plain(new.values)
     changed = sorted(k for k in ours.keys() | theirs.keys() if ours.get(k) != theirs.get(k))
     if new.config.trainer.steps > old.config.trainer.steps:
         changed.remove("trainer.steps")
+    changed = [key for key in changed if key != _ENGINE]
     if changed:
         key = changed[0]
         raise UserError(
