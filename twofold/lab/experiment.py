@@ -13,6 +13,7 @@ baseline: default                # what the others are compared with; the first 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import sys
@@ -23,7 +24,7 @@ from typing import Any
 
 from twofold.base.errors import ConfigError, UserError
 from twofold.lab.compare import MEANING
-from twofold.lab.groups import world_name
+from twofold.lab.groups import short, show, world_name
 from twofold.lab.runs import variant_settings
 from twofold.settings.config import Resolved, layers_for, plain, resolve
 from twofold.settings.imports import import_user_code
@@ -101,9 +102,9 @@ def plan_seeds(
     folder: Path,
     imports: tuple[str, ...] = (),
 ) -> Plan:
-    """The plan of `train --seeds=1..10`: one variant, named after its algorithm."""
+    """The plan of `train --seeds=1..10`: one variant, named after its algorithm and what was typed."""
     import_user_code(imports)
-    name = Path(config).stem
+    name = _variant_name(config, settings)
     content = {
         "config": config,
         "env_config": env_config,
@@ -112,6 +113,17 @@ def plan_seeds(
         "variants": {name: {}},
     }
     return _plan({**content, "title": f"{name} {_stem(env_config)}"}, Path("command line"), folder, imports)
+
+
+def _variant_name(config: str, settings: Mapping[str, Any]) -> str:
+    """A name for a folder that tells settings apart: those typed, and a checksum where they do not fit."""
+    typed_in = "_".join(f"{short(key, list(settings))}={show(value)}" for key, value in settings.items())
+    whole = "_".join(part for part in (Path(config).stem, typed_in) if part)
+    name = re.sub(r"[^A-Za-z0-9_.=+-]", "-", whole)
+    if name == whole and _NAME.fullmatch(name):
+        return name
+    content = json.dumps([config, dict(settings)], sort_keys=True, default=str).encode()
+    return f"{name[:48]}_{hashlib.blake2b(content, digest_size=4).hexdigest()}"
 
 
 def _plan(content: dict[str, Any], path: Path, folder: Path, imports: tuple[str, ...]) -> Plan:
@@ -134,7 +146,7 @@ def _plan(content: dict[str, Any], path: Path, folder: Path, imports: tuple[str,
     resolved = {(w, v): _resolved(worlds[w], variants[v]) for w in worlds for v in variants}
     _refuse_equal(resolved)
     jobs = tuple(
-        _job(folder, w, v, seed, worlds[w], variants[v], resolved[w, v], imports)
+        make_job(folder, w, v, seed, worlds[w], variants[v], resolved[w, v], imports)
         for seed in seeds  # all variants of a seed before the next: what is there at any time is balanced
         for w in worlds
         for v in variants
@@ -171,12 +183,14 @@ def _asked(
 
 
 @dataclass(frozen=True)
-class _Variant:
+class Variant:
+    """An algorithm and what is changed in it."""
+
     config: str | None
     settings: Mapping[str, Any]
 
 
-def _variants(content: dict[str, Any], path: Path) -> dict[str, _Variant]:
+def _variants(content: dict[str, Any], path: Path) -> dict[str, Variant]:
     shared = flatten(_dict(content.get("set", {}), "set"))
     found = {}
     for name, changes in _dict(content.get("variants", {"default": {}}), "variants").items():
@@ -189,7 +203,7 @@ def _variants(content: dict[str, Any], path: Path) -> dict[str, _Variant]:
         settings = {**shared, **flatten(changed)}
         if "seed" in settings:
             raise ConfigError(f"variant '{name}' sets the seed: give seeds: 1..10 instead")
-        found[name] = _Variant(_where(str(config), path) if config else None, settings)
+        found[name] = Variant(_where(str(config), path) if config else None, settings)
     if not found:
         raise ConfigError("variants must hold at least one, such as default: {}")
     return found
@@ -268,7 +282,7 @@ def _number(value: Any, key: str) -> float:
 # ---- jobs ---------------------------------------------------------------------------------------------------------
 
 
-def _resolved(env_config: str, variant: _Variant) -> Resolved:
+def _resolved(env_config: str, variant: Variant) -> Resolved:
     return resolve(layers_for(variant.config, env_config, dict(variant.settings)))
 
 
@@ -285,16 +299,17 @@ def _refuse_equal(resolved: Mapping[tuple[str, str], Resolved]) -> None:
         seen[key] = place
 
 
-def _job(
+def make_job(
     folder: Path,
     world: str,
     variant: str,
     seed: int,
     env_config: str,
-    chosen: _Variant,
+    chosen: Variant,
     resolved: Resolved,
     imports: Sequence[str],
 ) -> Job:
+    """The command of one run."""
     place = folder / world / variant / f"seed_{seed}"
     argv = [sys.executable, "-m", "twofold", "train"]
     argv += [f"--config={chosen.config}"] if chosen.config else []
