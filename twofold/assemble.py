@@ -21,6 +21,7 @@ from twofold.core.protocols import Learner, Summary, World
 from twofold.core.seeding import TEST, Generators, generator
 from twofold.core.trainer import Trainer
 from twofold.rows.world import evaluation_names, make_world
+from twofold.sampling.choose import make_replay
 from twofold.settings.config import Config, Resolved
 from twofold.show.plot import draw_curves
 from twofold.store.keeper import RunKeeper
@@ -75,7 +76,10 @@ def assemble(run: Run, imports: tuple[str, ...] = ()) -> Parts:
         config, world.single_observation_space, world.single_action_space, rngs
     )
     keeper = RunKeeper(run)
-    trainer = Trainer(config.trainer, config.replay, learner, world, evaluations, keeper, rngs)
+    blank = learner.writer(world.num_envs).blank()
+    replay = make_replay(config.replay, learner, blank, rngs["replay"])
+    size = config.replay.batch_size
+    trainer = Trainer(config.trainer, learner, replay, size, world, evaluations, keeper, rngs)
     return Parts(trainer, keeper)
 
 
