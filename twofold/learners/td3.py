@@ -140,8 +140,8 @@ class TD3:
 
     def load_state_dict(self, state: State) -> None:
         self.nets.load_state_dict(state)
-        self.actor_optimiser.load_state_dict(tree.map(_tensor, state["actor_optimiser"]))
-        self.critic_optimiser.load_state_dict(tree.map(_tensor, state["critic_optimiser"]))
+        self.actor_optimiser.load_state_dict(tree.map(tensors_of, state["actor_optimiser"]))
+        self.critic_optimiser.load_state_dict(tree.map(tensors_of, state["critic_optimiser"]))
         self.updates = int(state["updates"])
         self._metrics = state["metrics"]
 
@@ -152,6 +152,6 @@ class TD3:
         self.networks.load_policy_state(self.nets, state)
 
 
-def _tensor(value: Any) -> Any:
+def tensors_of(value: Any) -> Any:
     """Arrays of a checkpoint as tensors of their own memory."""
     return torch.from_numpy(np.array(value)) if isinstance(value, np.ndarray) else value

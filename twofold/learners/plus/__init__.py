@@ -1,0 +1,1 @@
+"""TD3 with what was found since: bounded values, hard targets, priorities, embeddings."""
