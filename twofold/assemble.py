@@ -23,7 +23,7 @@ from twofold.core.trainer import Trainer
 from twofold.rows.world import evaluation_names, make_world
 from twofold.sampling.choose import make_replay
 from twofold.settings.config import Config, Resolved
-from twofold.show.plot import draw_curves
+from twofold.show.plot import draw_curve
 from twofold.store.keeper import RunKeeper
 from twofold.store.policy_file import LoadedPolicy, load_policy, make_learner
 from twofold.store.run import Run
@@ -119,32 +119,34 @@ def run_to_end(
 ) -> Trained:
     """Lock the run directory, train from where it is to the end, test the best policy, draw the curve."""
     run.lock()
-    parts: Parts | None = None
     try:
-        if run.longer:
-            run.keep_config()
         if on_folder:
             on_folder(run.folder)
         if (test := run.test_scores()) is not None:
             return Trained(run.folder, test)
-        with torch_as(run.resolved.config.threads):
-            parts = assemble(run, imports)
-            parts.trainer.train(progress or Quiet())
-            parts.keeper.choose(parts.trainer)
-            _draw(run)
-            tested = run.resolved.config.trainer.test_episodes > 0
-            return Trained(run.folder, parts.keeper.test(parts.trainer) if tested else {})
+        with run.journal.session(run.command), torch_as(run.resolved.config.threads):
+            return Trained(run.folder, _train(run, imports, progress or Quiet()))
     finally:
-        if parts is not None:
-            parts.close()
         run.close()
+
+
+def _train(run: Run, imports: tuple[str, ...], progress: Progress) -> Scores:
+    parts = assemble(run, imports)
+    try:
+        parts.trainer.train(progress)
+        parts.keeper.choose(parts.trainer)
+        _draw(run)
+        tested = run.resolved.config.trainer.test_episodes > 0
+        return parts.keeper.test(parts.trainer) if tested else {}
+    finally:
+        parts.close()
 
 
 def _draw(run: Run) -> None:
     """The learning curve of what the world is about; of the return where an evaluation has no such metric."""
     metric = run.resolved.config.trainer.headline
     known = all(metric in record for record in run.evaluations.read())
-    draw_curves([run.folder], run.folder / "curve.png", metric=metric if known else "return")
+    draw_curve(run.folder, run.folder / "curve.png", metric if known else "return")
 
 
 def score(policy: LoadedPolicy, episodes: int, seed: int) -> Scores:

@@ -193,20 +193,6 @@ def _play(argv: list[str]) -> int:
     return 0
 
 
-def _plot(argv: list[str]) -> int:
-    from twofold.base.errors import UserError
-    from twofold.show.plot import draw_curves
-
-    typed = parse(argv, ("out", "metric", "world", "mean"))
-    if not typed.places:
-        raise UserError("give at least one run directory")
-    folders = [Path(place) for place in typed.places]
-    out = Path(typed.options.get("out", folders[0] / "curve.png" if len(folders) == 1 else "curves.png"))
-    world, metric = typed.options.get("world"), typed.options.get("metric", "return")
-    print(f"curve      {draw_curves(folders, out, world=world, metric=metric, mean='mean' in typed.options)}")
-    return 0
-
-
 def _export(argv: list[str]) -> int:
     from twofold.learners.export import export_onnx
 

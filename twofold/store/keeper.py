@@ -186,9 +186,9 @@ class RunKeeper:
         with trainer.stop, _last_policy_kept(trainer.learner), _stopped_by(trainer):
             load_policy_into(trainer.learner, self.run.best_policy)
             worlds = trainer.evaluations.items()
-            found = {n: summaries(evaluate(w, trainer.greedy(w), seeds, trainer.stop)) for n, w in worlds}
+            found = {n: evaluate(w, trainer.greedy(w), seeds, trainer.stop) for n, w in worlds}
         self.run.keep_test(found, seeds, trainer.steps)
-        return found
+        return {name: summaries(values) for name, values in found.items()}
 
 
 def _mark(trainer: Trainer[Any]) -> tuple[int, ...]:
