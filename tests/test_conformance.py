@@ -127,7 +127,8 @@ def control(name: str) -> Config:
     env = {"td3_hardcore": "bipedal_hardcore"}.get(
         name, "walker_hardcore" if "hardcore" in name else "pendulum"
     )
-    return load(name, env, networks=VECTOR, trainer=SMALL | {"rows": 2}).config
+    networks = {"width": 8, "embedding": 4} if name == "td3_plus" else VECTOR
+    return load(name, env, networks=networks, trainer=SMALL | {"rows": 2}).config
 
 
 @pytest.mark.parametrize("name", CONTROL)
