@@ -173,13 +173,19 @@ def test_a_broken_encoder_is_named() -> None:
     assert one.first_bad() == "the loss or a gradient of the encoder"
 
 
-@pytest.mark.parametrize(
-    ("settings", "remedy"),
-    [({"twin": False}, r"learner\.twin=true"), ({"weight_decay": 0.1}, r"learner\.weight_decay=0")],
-)
-def test_what_embeddings_cannot_be_learned_with_is_refused(settings: dict[str, Any], remedy: str) -> None:
-    with pytest.raises(ConfigError, match=remedy):
-        sale_learner(**settings)
+def test_embeddings_need_two_critics() -> None:
+    with pytest.raises(ConfigError, match=r"networks\.name=sale need learner\.twin=true"):
+        sale_learner(twin=False)
+
+
+def test_weight_decay_leaves_frozen_encoders_alone() -> None:
+    one = sale_learner(weight_decay=0.5, target_every=9)
+    nets: Any = one.nets
+    frozen = flat(nets.critic.module.encoder).clone()
+    one.update(batch(8))
+    one.update(batch(8))
+    assert torch.equal(flat(nets.critic.module.encoder), frozen)
+    assert one.critic_optimiser.first.numel() == len(nets.critic.values) - len(frozen)
 
 
 def test_plain_td3_refuses_networks_whose_embeddings_it_would_not_teach() -> None:

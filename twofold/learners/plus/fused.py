@@ -25,20 +25,21 @@ class _Dense:
     """Output [rows, width] of one layer divided by its mean absolute value, and the way back."""
 
     def __init__(self, rows: int, width: int, like: Tensor) -> None:
-        self.raw, self._size = like.new_empty(rows, width), like.new_empty(rows, width)
-        self._mean = like.new_empty(rows, 1)
+        self.raw, self._room = like.new_empty(rows, width), like.new_empty(rows, width)
+        self._scale, self._shared = like.new_empty(rows, 1), like.new_empty(rows, 1)
+        self._averaging = like.new_full((width, 1), 1 / width)  # a product with it is faster than a mean
 
     def normalise(self, out: Tensor) -> None:
         """Fill `out` with AvgL1(raw)."""
-        torch.abs(self.raw, out=self._size)
-        torch.mean(self._size, dim=1, keepdim=True, out=self._mean)
-        self._mean.clamp_(min=SMALLEST)
-        torch.div(self.raw, self._mean, out=out)
+        torch.mm(torch.abs(self.raw, out=self._room), self._averaging, out=self._scale)
+        self._scale.clamp_(min=SMALLEST).reciprocal_()
+        torch.mul(self.raw, self._scale, out=out)
 
     def backward_(self, slope: Tensor, normal: Tensor) -> Tensor:
         """From the slope of AvgL1(raw) = normal to that of raw, in place: (g - sign(x) mean(g y)) / mean |x|."""
-        shared = torch.mul(slope, normal, out=self._size).mean(dim=1, keepdim=True)
-        return slope.addcmul_(torch.sign(self.raw), shared, value=-1).div_(self._mean)
+        torch.mm(torch.mul(slope, normal, out=self._room), self._averaging, out=self._shared)
+        sign = torch.sign(self.raw, out=self._room)
+        return slope.addcmul_(sign, self._shared, value=-1).mul_(self._scale)
 
 
 class _Encoders:
@@ -97,7 +98,8 @@ class FusedSale:
         self._pair = Stack(self._pairs, self._learned.action.sizes, kind, **made)
         self._body = Stack(self._judged, side.critics[0].body.sizes, side.critic_activation, **made)
         self._policy = Stack(self._acted, side.actor.sizes, side.actor_activation, **made)
-        self._own, self._zs = _Dense(rows, width, like), _Dense(rows, size, like)
+        self._own, self._actor_own = _Dense(rows, width, like), _Dense(rows, width, like)
+        self._zs = _Dense(rows, size, like)
         self._next_zs, self._zsa_slope = like.new_empty(rows, size), like.new_empty(rows, size)
         self._zsa = like.new_empty(rows, size)
         self._zs_slope, self._own_slope = like.new_empty(rows, size), like.new_empty(rows, width)
@@ -150,8 +152,8 @@ class FusedSale:
     def _pair_up(self, side: _Side) -> None:
         """From action and zs, in their places, to zsa in the critic's input."""
         self._pairs[:, : side.actions].copy_(self._action)
-        self._pair.forward(side.encoders.action, self._zsa)
-        self._judged[:, side.width : side.width + side.embedding].copy_(self._zsa)
+        zsa = self._judged[:, side.width : side.width + side.embedding]
+        self._pair.forward(side.encoders.action, zsa)
 
     def _look(self, side: _Side, obs: Tensor) -> None:
         """Put zs where actor, pair encoder and critics read it."""
@@ -165,8 +167,8 @@ class FusedSale:
 
     def _act(self, side: _Side) -> None:
         """Fill the action with the actor's."""
-        torch.mm(self._seen, side.first, out=self._own.raw)
-        self._own.normalise(self._acted[:, : side.width])
+        torch.mm(self._seen, side.first, out=self._actor_own.raw)
+        self._actor_own.normalise(self._acted[:, : side.width])
         self._policy.forward(side.actor, self._before_tanh)
         torch.tanh(self._before_tanh, out=self._action)
 
@@ -220,12 +222,11 @@ class FusedSale:
         self._judge(side.critics[0], self._actor_values)
         self._slope_of_action(side)
         extra = self._penalised()
-        self._seen_again(side)
         first, (body, norms) = self._actor_grads
         below = self._policy.backward(side.actor, self._action_slope, body, norms)
         torch.mm(below, side.actor.transposed[0][:, : side.width], out=self._own_slope)
         own = self._acted[:, : side.width]
-        torch.mm(self._seen.t(), self._own.backward_(self._own_slope, own), out=first)
+        torch.mm(self._seen.t(), self._actor_own.backward_(self._own_slope, own), out=first)
         return extra - self._actor_values.mean()
 
     def _slope_of_action(self, side: _Side) -> None:
@@ -241,11 +242,6 @@ class FusedSale:
         torch.ops.aten.tanh_backward.grad_input(
             self._action_slope, self._action, grad_input=self._action_slope
         )
-
-    def _seen_again(self, side: _Side) -> None:
-        """The actor's first layer once more: the critic's took its place."""
-        torch.mm(self._seen, side.first, out=self._own.raw)
-        self._own.normalise(self._acted[:, : side.width])
 
     def _penalised(self) -> Tensor | float:
         """Add the slope of penalty x mean |Q_1| x mean square of the actions before their tanh; that penalty.

@@ -97,10 +97,8 @@ class SaleNetworks(ActorCritic):
 
         if not isinstance(cfg, PlusConfig):
             raise ConfigError("only learner.name=td3_plus teaches the embeddings of networks.name=sale")
-        if not cfg.twin or cfg.weight_decay > 0:
-            raise ConfigError(
-                "networks.name=sale need learner.twin=true and learner.weight_decay=0, which would shrink frozen copies"
-            )
+        if not cfg.twin:
+            raise ConfigError("networks.name=sale need learner.twin=true")
         kind = SaleAutograd if cfg.engine == "autograd" else FusedSale
         return kind(nets, cfg, Flat(self.encoder()))
 
