@@ -23,6 +23,7 @@ from twofold.core.trainer import Trainer
 from twofold.rows.world import evaluation_names, make_world
 from twofold.sampling.choose import make_replay
 from twofold.settings.config import Config, Resolved
+from twofold.settings.shares import counted
 from twofold.show.plot import draw_curve
 from twofold.store.keeper import RunKeeper
 from twofold.store.policy_file import LoadedPolicy, load_policy, make_learner
@@ -65,7 +66,7 @@ class Parts:
 
 def assemble(run: Run, imports: tuple[str, ...] = ()) -> Parts:
     """All parts of a run from its config."""
-    config = run.resolved.config
+    config = counted(run.resolved.config)
     world = make_world(config, purpose="train", rows=config.trainer.rows, imports=imports)
     evaluations = {
         name: make_world(config, purpose=name, rows=config.trainer.eval_rows)
