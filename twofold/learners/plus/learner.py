@@ -27,6 +27,7 @@ from twofold.learners.plus.sale import Embeds
 from twofold.learners.plus.writer import FollowingWriter, parted, vectors
 from twofold.learners.policy import GaussianPolicy
 from twofold.learners.td3 import TD3, tensors_of
+from twofold.learners.vector import vector_size
 from twofold.nets.flat import Adam
 from twofold.nets.normaliser import Normaliser
 from twofold.nets.target import track
@@ -58,7 +59,8 @@ class TD3Plus(TD3):
             None if self.sale is None else Adam(self.sale.encoder, cfg.critic_lr, betas=cfg.adam_betas)
         )
         self.bounds = Bounds() if cfg.value_clip else None
-        self.normaliser = Normaliser(_width(observation_space)) if cfg.normalise_obs else None
+        who = "learner.normalise_obs needs observations"
+        self.normaliser = Normaliser(vector_size(observation_space, who)) if cfg.normalise_obs else None
         self.encoder_loss = torch.zeros(())
         self._target = torch.zeros(0)
 
@@ -191,11 +193,3 @@ class TD3Plus(TD3):
         super().load_policy_state(state)
         if self.normaliser is not None:
             self.normaliser.load_state_dict(state["normaliser"])
-
-
-def _width(space: gym.Space[Any]) -> int:
-    if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1:
-        raise ConfigError(
-            f"learner.normalise_obs needs observations that are a vector, this world has {space}: set it to false"
-        )
-    return int(space.shape[0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from typing import Any, Protocol, cast, runtime_checkable
 
 import gymnasium as gym
@@ -20,7 +19,7 @@ from twofold.learners.engine import Batch, Engine
 from twofold.learners.nets import Nets
 from twofold.learners.plus.config import PlusConfig
 from twofold.learners.policy import Acting, GaussianPolicy
-from twofold.learners.vector import Activation
+from twofold.learners.vector import Activation, vector_size
 from twofold.nets.flat import Flat
 from twofold.nets.sale import Encoder, NumpySale, SaleActor, SaleCritic, Sizes
 from twofold.settings.registry import networks
@@ -64,14 +63,9 @@ class SaleNetworks(ActorCritic):
         action_space: gym.Space[Any],
         generator: torch.Generator,
     ) -> None:
-        for space, what in ((observation_space, "observations"), (action_space, "actions")):
-            if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1:
-                raise ConfigError(
-                    f"the networks 'sale' need {what} that are a vector (Box of one axis), this world has {space}; "
-                    "choose other networks with networks.name=..."
-                )
         self.cfg, self.action_space, self.generator = cfg, action_space, generator
-        obs, actions = (math.prod(space.shape or ()) for space in (observation_space, action_space))
+        obs = vector_size(observation_space, "the networks 'sale' need observations")
+        actions = vector_size(action_space, "the networks 'sale' need actions")
         self.sizes = Sizes(obs, actions, cfg.width, cfg.embedding)
         self._encoder = Encoder(self.sizes, cfg.encoder_activation, generator)
 
