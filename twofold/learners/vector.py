@@ -33,13 +33,14 @@ class VectorConfig:
     )
 
 
-def vector_size(space: gym.Space[Any], who: str) -> int:
-    """The length of a space's vectors; refused, with `who` needs what, where it holds something else."""
+def vector_size(
+    space: gym.Space[Any],
+    needs: str,
+    remedy: str = "choose other networks with networks.name=..., or flatten it",
+) -> int:
+    """The length of a space's vectors; where it holds something else, who `needs` them and what to do is said."""
     if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1:
-        raise ConfigError(
-            f"{who} that are a vector (Box of one axis), this world has {space}; "
-            "choose other networks with networks.name=..., or flatten it"
-        )
+        raise ConfigError(f"{needs} that are a vector (Box of one axis), this world has {space}; {remedy}")
     return int(space.shape[0])
 
 

@@ -141,7 +141,9 @@ def test_a_penalty_on_actions_is_for_networks_with_embeddings() -> None:
 
 
 def test_only_vectors_are_normalised() -> None:
-    with pytest.raises(ConfigError, match=r"learner\.normalise_obs needs observations that are a vector"):
+    with pytest.raises(
+        ConfigError, match=r"learner\.normalise_obs needs observations that are a vector.*set it to false"
+    ):
         TD3Plus(
             PlusConfig(normalise_obs=True),
             networks=Networks(Constant(0.0, 0.0), Constant(0.0, 0.0)),

@@ -59,8 +59,7 @@ class TD3Plus(TD3):
             None if self.sale is None else Adam(self.sale.encoder, cfg.critic_lr, betas=cfg.adam_betas)
         )
         self.bounds = Bounds() if cfg.value_clip else None
-        who = "learner.normalise_obs needs observations"
-        self.normaliser = Normaliser(vector_size(observation_space, who)) if cfg.normalise_obs else None
+        self.normaliser = _normaliser(observation_space) if cfg.normalise_obs else None
         self.encoder_loss = torch.zeros(())
         self._target = torch.zeros(0)
 
@@ -193,3 +192,7 @@ class TD3Plus(TD3):
         super().load_policy_state(state)
         if self.normaliser is not None:
             self.normaliser.load_state_dict(state["normaliser"])
+
+
+def _normaliser(space: gym.Space[Any]) -> Normaliser:
+    return Normaliser(vector_size(space, "learner.normalise_obs needs observations", "set it to false"))
