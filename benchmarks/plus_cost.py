@@ -13,7 +13,6 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +49,7 @@ def main() -> int:
         "median_of_ratios": round(statistics.median(ratios), 3),
         "rounds": {name: [round(t, 3) for t in taken] for name, taken in times.items()},
         "steps_per_round": options.steps,
-        "made_with": asdict(provenance(" ".join(sys.argv))),
+        "made_with": provenance(" ".join(sys.argv)),
     }
     (RESULTS / "td3_plus_cost.json").write_text(json.dumps(found, indent=1, default=str) + "\n")
     print(json.dumps({k: v for k, v in found.items() if k != "rounds"}, indent=1, default=str))
