@@ -1,6 +1,5 @@
 """Learners that serve every domain, and the networks for worlds of vectors."""
 
-from twofold.learners import td3, vector
-from twofold.learners.plus import learner, sale
+from twofold.learners import plus, td3, vector
 
-__all__ = ["learner", "sale", "td3", "vector"]
+__all__ = ["plus", "td3", "vector"]
