@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, Generic
+from typing import Generic
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from twofold.base import tree
 from twofold.base.errors import ConfigError
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array, Item, Written
-from twofold.core.protocols import Learner
+from twofold.core.protocols import Learner, State
 
 _SEGMENT_BYTES = 4 << 20
 
@@ -105,7 +105,7 @@ class Ring(Generic[Item]):
         count = len(next(iter(leaves.values())))
         first = self.added % self.capacity
         if first + count <= self.capacity:
-            at: Any = slice(first, first + count)  # a third of the time of indices
+            at: Array | slice = slice(first, first + count)  # a third of the time of indices
         else:
             at = np.arange(first, first + count) % self.capacity
         for path, leaf in self._leaves.items():
@@ -166,8 +166,8 @@ class Ring(Generic[Item]):
         for name, block in self._blocks.items():
             block[at] = arrays[name]
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         return {"added": self.added, "capacity": self.capacity}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         self.added = int(state["added"])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import gymnasium as gym
 import torch
 from pydantic import Field
 
 from twofold.base.errors import ConfigError
+from twofold.base.foreign import AnySpace
 from twofold.base.setting import setting, settings
 from twofold.learners.actor_critic import ActorCritic
 from twofold.nets.mlp import MLP
@@ -34,7 +35,7 @@ class VectorConfig:
 
 
 def vector_size(
-    space: gym.Space[Any],
+    space: AnySpace,
     needs: str,
     remedy: str = "choose other networks with networks.name=..., or flatten it",
 ) -> int:
@@ -51,8 +52,8 @@ class VectorNetworks(ActorCritic):
     def __init__(
         self,
         cfg: VectorConfig,
-        observation_space: gym.Space[Any],
-        action_space: gym.Space[Any],
+        observation_space: AnySpace,
+        action_space: AnySpace,
         generator: torch.Generator,
     ) -> None:
         self.cfg, self.action_space, self.generator = cfg, action_space, generator

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-Array = NDArray[Any]
+from twofold.base.values import Array
+
 CLIP = 10.0  # standard deviations
 STILL = 1e-2  # a column whose deviation is smaller keeps its scale: noise is not made a signal
 
@@ -47,10 +47,10 @@ class Normaliser:
         """The actor for raw observations; it follows what is counted later."""
         return _Normalised(actor, torch.from_numpy(self._shift), torch.from_numpy(self._scale))
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Array | int]:
         return {"count": self.count, "mean": self.mean.copy(), "squares": self.squares.copy()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Array | int]) -> None:
         self.count = int(state["count"])
         self.mean[:], self.squares[:] = state["mean"], state["squares"]
         self._refresh()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from twofold.core.experience import Array, Transition, Written
+from twofold.core.protocols import State
 from twofold.core.replay import ReplayConfig, Ring
 
 
@@ -52,10 +51,10 @@ class Ends:
         drawn: Array = chosen[np.arange(size), -1 - (rng.random(size) * there).astype(np.int64)]
         return drawn
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         return {"steps": self._steps, "open": {str(row): np.array(n) for row, n in self._open.items()}}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         self._steps = np.array(state["steps"])
         self._open = {int(row): [int(n) for n in numbers] for row, numbers in state["open"].items()}
 
@@ -86,9 +85,9 @@ class MixedRing(Ring[Transition]):
         """Numbers of items from `first` to the newest."""
         return self.rng.integers(first, self.added, size)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         return super().state_dict() | {"ends": self.ends.state_dict()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         super().load_state_dict(state)
         self.ends.load_state_dict(state["ends"])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 
 from twofold.core.experience import Array, Transition, Written
-from twofold.core.protocols import Learner
+from twofold.core.protocols import Learner, State
 from twofold.core.replay import ReplayConfig
 from twofold.sampling.mixed import MixedRing
 
@@ -73,11 +73,11 @@ class PrioritisedRing(MixedRing):
         else:
             self._highest = max(self._highest, float(new.max()))
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         own = {"priority": self._priority[: len(self)].copy(), "highest": self._highest}
         return super().state_dict() | own | {"batches": self._batches}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         super().load_state_dict(state)
         self._priority[: len(state["priority"])] = state["priority"]
         self._highest, self._batches = float(state["highest"]), int(state["batches"])

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from twofold.base import tree
 from twofold.base.errors import ConfigError
+from twofold.base.foreign import AnySpace
 from twofold.core.experience import Array, Transition
 from twofold.core.protocols import Metrics, Policy, State
 from twofold.core.seeding import Generators
@@ -45,12 +44,17 @@ class TD3Plus(TD3):
         cfg: PlusConfig,
         *,
         networks: ActorCritic,
-        observation_space: gym.Space[Any],
-        action_space: gym.Space[Any],
+        observation_space: AnySpace,
+        action_space: AnySpace,
         rngs: Generators,
     ) -> None:
-        made: dict[str, Any] = {"observation_space": observation_space, "action_space": action_space}
-        super().__init__(cfg, networks=networks, rngs=rngs, **made)
+        super().__init__(
+            cfg,
+            networks=networks,
+            observation_space=observation_space,
+            action_space=action_space,
+            rngs=rngs,
+        )
         self.actor_optimiser.betas = self.critic_optimiser.betas = cfg.adam_betas
         self.sale = self.engine if isinstance(self.engine, Embeds) else None
         if self.sale is None and cfg.actor_penalty > 0:
@@ -86,7 +90,7 @@ class TD3Plus(TD3):
         if self.updates % (self.cfg.target_every or self.cfg.policy_delay) == 0:
             self._move_targets()
 
-    def _seen(self, items: Transition) -> tuple[Batch[Any], Tensor]:
+    def _seen(self, items: Transition) -> tuple[Batch[Tensor], Tensor]:
         """The batch as the networks see it, and what followed one step later."""
         if self.sale is None and self.normaliser is None:
             return self.engine.tensors(items), torch.zeros(0)
@@ -98,7 +102,7 @@ class TD3Plus(TD3):
             items = dataclasses.replace(items, obs=obs, next_obs=next_obs)
         return self.engine.tensors(items), torch.from_numpy(following)
 
-    def _bounded_target(self, batch: Batch[Any]) -> Tensor:
+    def _bounded_target(self, batch: Batch[Tensor]) -> Tensor:
         reward = self._reward(batch.reward)
         target = self.engine.target(batch, reward, self._smoothing(batch.action))
         if self.bounds is None:
@@ -194,5 +198,5 @@ class TD3Plus(TD3):
             self.normaliser.load_state_dict(state["normaliser"])
 
 
-def _normaliser(space: gym.Space[Any]) -> Normaliser:
+def _normaliser(space: AnySpace) -> Normaliser:
     return Normaliser(vector_size(space, "learner.normalise_obs needs observations", "set it to false"))

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
-import gymnasium as gym
 import numpy as np
 import torch
 from torch import Tensor
 
 from twofold.base.errors import ConfigError
+from twofold.base.foreign import AnySpace
 from twofold.base.setting import setting, settings
 from twofold.core.protocols import Policy
 from twofold.learners.actor_critic import ActorCritic
 from twofold.learners.config import TD3Config
-from twofold.learners.engine import Batch, Engine
+from twofold.learners.engine import AnyEngine, Batch
 from twofold.learners.nets import Nets
 from twofold.learners.plus.config import PlusConfig
 from twofold.learners.policy import Acting, GaussianPolicy
@@ -59,8 +59,8 @@ class SaleNetworks(ActorCritic):
     def __init__(
         self,
         cfg: SaleConfig,
-        observation_space: gym.Space[Any],
-        action_space: gym.Space[Any],
+        observation_space: AnySpace,
+        action_space: AnySpace,
         generator: torch.Generator,
     ) -> None:
         self.cfg, self.action_space, self.generator = cfg, action_space, generator
@@ -84,7 +84,7 @@ class SaleNetworks(ActorCritic):
             self.encoder(), self.sizes, cfg.critic_activation, cfg.critic_layer_norm, self.generator
         )
 
-    def engine(self, nets: Nets, cfg: TD3Config, rng: np.random.Generator) -> Engine[Any]:
+    def engine(self, nets: Nets, cfg: TD3Config, rng: np.random.Generator) -> AnyEngine:
         """By hand, or by autograd where that is asked for."""
         from twofold.learners.plus.fused import FusedSale
         from twofold.learners.plus.reference import SaleAutograd
