@@ -18,6 +18,7 @@ BELOW_ASSEMBLE = BELOW_STORE | {"store", "rows", "show", "nets", "learners"}
 ALLOWED = {  # what each layer may import of twofold besides itself
     "base": set(),
     "core": {"base"},
+    "sampling": {"base", "core"},
     "settings": {"base", "core"},
     "store": BELOW_STORE,
     "rows": BELOW_STORE,
@@ -53,7 +54,9 @@ def test_dependencies_point_one_way(layer: str) -> None:
     assert imported - ALLOWED[layer] - {layer} == set()
 
 
-@pytest.mark.parametrize("part", ["base", "core", "settings", "store", "rows", "show", "nets", "learners"])
+@pytest.mark.parametrize(
+    "part", ["base", "core", "sampling", "settings", "store", "rows", "show", "nets", "learners"]
+)
 def test_no_part_of_the_house_names_a_domain(part: str) -> None:
     """Domains are found by entry points; the one default world is the exception that makes a start easy."""
     allowed = {"control/gym", "control", "control/walker"}
