@@ -35,7 +35,7 @@ COMMANDS = {
         "variants x worlds x seeds       twofold lab experiment.yaml --jobs=2",
     ),
     "sweep": (
-        "twofold.lab.sweep.command:sweep",
+        "twofold.lab.sweep.commands:sweep",
         "search settings, honestly       twofold sweep learner.actor_lr='log 1e-5..1e-2' --trials=30",
     ),
     "page": ("twofold.lab.commands:page", "runs in the browser, live       twofold page runs"),

@@ -140,6 +140,7 @@ class TD3:
         self.critic_optimiser.load_state_dict(tree.map(_tensor, state["critic_optimiser"]))
         self.updates = int(state["updates"])
         self._metrics = state["metrics"]
+        self.actor_loss = torch.tensor(self._metrics.get("actor/loss", 0.0))  # not of every update
 
     def policy_state(self) -> State:
         return self.networks.policy_state(self.nets)

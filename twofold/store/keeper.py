@@ -65,7 +65,8 @@ class RunKeeper:
         except OSError as error:
             where = f"the arrays could not be written ({error.strerror})"
         raise NonFiniteError(
-            f"{name} is not finite (NaN or infinity) {at}; {where}. Nothing bad was saved: fix the world or lower "
+            f"{name} is not finite (NaN or infinity) in the world {self.run.resolved.config.env} {at}; {where}. "
+            "Nothing bad was saved: fix the world or lower "
             "the learning rate, then run the same command to resume from the last checkpoint."
         )
 

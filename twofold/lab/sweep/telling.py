@@ -107,9 +107,7 @@ def _history(panel: Axes, numbers: np.ndarray[tuple[int], np.dtype[np.int64]], s
     panel.plot(numbers, np.maximum.accumulate(values), color=style.colour(1), linewidth=1.6)
     style.title(panel, "search", "every trial, and the best so far")
     panel.set_xlabel("trial")
-    locator = panel.xaxis.get_major_locator()
-    if isinstance(locator, MaxNLocator):  # as it is for numbers
-        locator.set_params(integer=True)
+    panel.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _slice(panel: Axes, axis: Span | Choice, values: list[Value], scores: object) -> None:
