@@ -128,7 +128,7 @@ def test_nothing_is_asked_for_by_getattr_where_two_parts_meet() -> None:
     assert found == ASKED
 
 
-ANYS = 32  # lines that name `Any`: fewer is better, more is a seam without a type
+ANYS = 25  # lines that name `Any`: fewer is better, more is a seam without a type
 
 
 def test_any_stands_only_where_something_foreign_forces_it_and_says_what() -> None:
