@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from twofold.base.errors import UserError
+from twofold.base.errors import UserError, WorldError
 from twofold.base.foreign import AnySpace
 from twofold.base.progress import Progress, Quiet
 from twofold.base.statistics import summaries
@@ -20,6 +20,7 @@ from twofold.core.evaluate import evaluate
 from twofold.core.protocols import AnyLearner, Summary, World
 from twofold.core.seeding import TEST, Generators, generator
 from twofold.core.trainer import Trainer
+from twofold.rows.check import Resumable
 from twofold.rows.world import evaluation_names, make_world
 from twofold.sampling.choose import make_replay
 from twofold.settings.config import Config, Resolved
@@ -68,6 +69,10 @@ def assemble(run: Run, imports: tuple[str, ...] = ()) -> Parts:
     """All parts of a run from its config."""
     config = counted(run.resolved.config)
     world = make_world(config, purpose="train", rows=config.trainer.rows, imports=imports)
+    if not isinstance(world, Resumable):
+        raise WorldError(
+            f"the world '{config.env}' lacks `snapshot` and `restore`: no run of it could be saved"
+        )
     evaluations = {
         name: make_world(config, purpose=name, rows=config.trainer.eval_rows)
         for name in evaluation_names(config)

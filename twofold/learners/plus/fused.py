@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from twofold.core.experience import Transition
+from twofold.learners.descent import TorchDescent
 from twofold.learners.engine import Batch, as_tensors
 from twofold.learners.fused import fill_slope, loss_of
 from twofold.learners.nets import Nets
@@ -61,13 +62,14 @@ class _Critic:
         self.body = Weights(matrices, pairs)
 
 
-class FusedSale:
+class FusedSale(TorchDescent):
     """Targets and gradients of TD3 with embeddings, without autograd."""
 
+    name = "fused"
+
     def __init__(self, nets: Nets, cfg: PlusConfig, encoder: Flat, batch_size: int = 256) -> None:
-        self.encoder, self.huber, self.penalty = encoder, cfg.huber, cfg.actor_penalty
+        self.nets, self.encoder, self.huber, self.penalty = nets, encoder, cfg.huber, cfg.actor_penalty
         self._frozen = frozen_copies(nets, encoder)
-        self.critic = nets.critic
         encoders = cast(Encoder, encoder.module)
         self._learned = _Encoders(encoders)
         self._learned_grads = [_grads(part) for part in (encoders.state, encoders.action)]
@@ -82,7 +84,7 @@ class FusedSale:
 
     def _allocate(self, rows: int) -> None:
         """Inputs, activations, values and slopes for batches of this size."""
-        self.batch_size, side, like = rows, self._online, self.critic.values
+        self.batch_size, side, like = rows, self._online, self.nets.critic.values
         actions, width, size = side.actions, side.width, side.embedding
         self._inputs = block(rows, actions + side.inputs, like)  # [action, obs, 1]
         self._action, self._obs = self._inputs[:, :actions], self._inputs[:, actions:-1]
@@ -92,7 +94,7 @@ class FusedSale:
         self._acted = block(rows, width + size, like)  # [own, zs, 1]
         scratch = like.new_empty(rows * max(width, size))
         made = {"scratch": scratch}
-        encoder = cast(SaleCritic, self.critic.module).encoder
+        encoder = cast(SaleCritic, self.nets.critic.module).encoder
         kind = encoder.state.activation
         self._state = Stack(self._seen, self._learned.state.sizes, kind, **made)
         self._pair = Stack(self._pairs, self._learned.action.sizes, kind, **made)

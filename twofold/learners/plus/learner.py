@@ -77,14 +77,14 @@ class TD3Plus(TD3):
         if self.sale is not None and self.encoder_optimiser is not None:
             # f, g <- argmin |g(f(s), a) - f(s')|^2
             self.encoder_loss = self.sale.encoder_gradients(batch, following)
-            self._descend(self.sale.encoder, self.encoder_optimiser, self.cfg.critic_lr)
+            self._descend(self.encoder_optimiser, self.cfg.critic_lr)
         # y = r + gamma^n (1 - terminated) clip(min_i Q'_i(s', clip(pi'(s') + noise)), lowest y, highest y)
         self._target = self._bounded_target(batch)
         self.critic_loss = self.engine.critic_gradients(batch, self._target)
-        self._descend(self.nets.critic, self.critic_optimiser, self.cfg.critic_lr)
+        self._descend(self.critic_optimiser, self.cfg.critic_lr)
         if self.updates % self.cfg.policy_delay == 0:
             self.actor_loss = self.engine.actor_gradients(batch)
-            self._descend(self.nets.actor, self.actor_optimiser, self.cfg.actor_lr)
+            self._descend(self.actor_optimiser, self.cfg.actor_lr)
             if self.nets.average is not None:
                 track(self.nets.average, self.nets.actor, 1 - self.cfg.actor_average)
         if self.updates % (self.cfg.target_every or self.cfg.policy_delay) == 0:

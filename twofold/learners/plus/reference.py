@@ -7,11 +7,12 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from twofold.learners.engine import Autograd, Batch, Tensors
+from twofold.learners.engine import Autograd, Batch
 from twofold.learners.nets import Nets
 from twofold.learners.plus.config import PlusConfig
 from twofold.nets.flat import Flat
 from twofold.nets.sale import Encoder, SaleActor
+from twofold.nets.twin import Tensors
 
 
 def frozen_copies(nets: Nets, encoder: Flat) -> list[Tensor]:
