@@ -15,9 +15,8 @@ class Ends:
     def __init__(self, cfg: ReplayConfig) -> None:
         self.cfg = cfg
         self._open: dict[int, list[int]] = {}  # row -> numbers of its newest items, of one episode
-        self._steps = np.zeros(
-            (0, cfg.ending_steps), np.int64
-        )  # one episode a row, newest last, -1 where shorter
+        # One episode a row, newest last, -1 where shorter.
+        self._steps = np.zeros((0, cfg.ending_steps), np.int64)
 
     def add(self, written: Written[Transition], first: int) -> None:
         """Note items that were given the numbers from `first` on."""

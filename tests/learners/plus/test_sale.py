@@ -173,9 +173,16 @@ def test_a_broken_encoder_is_named() -> None:
     assert one.first_bad() == "the loss or a gradient of the encoder"
 
 
-def test_embeddings_need_two_critics() -> None:
-    with pytest.raises(ConfigError, match=r"networks\.name=sale need learner\.twin=true"):
-        sale_learner(twin=False)
+@pytest.mark.parametrize(
+    ("settings", "remedy"),
+    [
+        ({"twin": False}, r"networks\.name=sale need learner\.twin=true"),
+        ({"engine": "native"}, r"has no embeddings .* use engine=auto"),
+    ],
+)
+def test_what_embeddings_do_not_go_with_is_refused(settings: dict[str, Any], remedy: str) -> None:
+    with pytest.raises(ConfigError, match=remedy):
+        sale_learner(**settings)
 
 
 def test_weight_decay_leaves_frozen_encoders_alone() -> None:

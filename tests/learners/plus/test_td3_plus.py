@@ -19,7 +19,8 @@ from twofold.learners.plus.learner import TD3Plus
 
 
 def test_without_its_parts_it_is_td3() -> None:
-    plain, plus = small_td3(n_step=3, actor_average=0.9), small_plus(n_step=3, actor_average=0.9)
+    settings: dict[str, Any] = {"n_step": 3, "actor_average": 0.9, "engine": "fused"}
+    plain, plus = small_td3(**settings), small_plus(**settings)
     for update in range(6):
         for one in (plain, plus):
             one.update(batch(8, seed=update))

@@ -70,7 +70,6 @@ class FusedSale(TorchDescent):
     def __init__(self, nets: Nets, cfg: PlusConfig, encoder: Flat, batch_size: int = 256) -> None:
         self.nets, self.encoder, self.huber, self.penalty = nets, encoder, cfg.huber, cfg.actor_penalty
         self._frozen = frozen_copies(nets, encoder)
-        self.critic = nets.critic
         encoders = cast(Encoder, encoder.module)
         self._learned = _Encoders(encoders)
         self._learned_grads = [_grads(part) for part in (encoders.state, encoders.action)]
@@ -85,7 +84,7 @@ class FusedSale(TorchDescent):
 
     def _allocate(self, rows: int) -> None:
         """Inputs, activations, values and slopes for batches of this size."""
-        self.batch_size, side, like = rows, self._online, self.critic.values
+        self.batch_size, side, like = rows, self._online, self.nets.critic.values
         actions, width, size = side.actions, side.width, side.embedding
         self._inputs = block(rows, actions + side.inputs, like)  # [action, obs, 1]
         self._action, self._obs = self._inputs[:, :actions], self._inputs[:, actions:-1]
@@ -95,7 +94,7 @@ class FusedSale(TorchDescent):
         self._acted = block(rows, width + size, like)  # [own, zs, 1]
         scratch = like.new_empty(rows * max(width, size))
         made = {"scratch": scratch}
-        encoder = cast(SaleCritic, self.critic.module).encoder
+        encoder = cast(SaleCritic, self.nets.critic.module).encoder
         kind = encoder.state.activation
         self._state = Stack(self._seen, self._learned.state.sizes, kind, **made)
         self._pair = Stack(self._pairs, self._learned.action.sizes, kind, **made)

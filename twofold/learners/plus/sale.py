@@ -93,6 +93,8 @@ class SaleNetworks(ActorCritic):
             raise ConfigError("only learner.name=td3_plus teaches the embeddings of networks.name=sale")
         if not cfg.twin:
             raise ConfigError("networks.name=sale need learner.twin=true")
+        if cfg.engine == "native":
+            raise ConfigError("learner.engine=native has no embeddings (networks.name=sale); use engine=auto")
         kind = SaleAutograd if cfg.engine == "autograd" else FusedSale
         return kind(nets, cfg, Flat(self.encoder()))
 
