@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP = $(shell cat pyproject.toml constraints.txt setup.py twofold/native/engine.c | cksum | cut -d' ' -f1)
 
-.PHONY: demo test check format native sanitize faults learn bench clean
+.PHONY: demo test check format native sanitize faults fuzz dist licences lock learn bench clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -58,6 +58,21 @@ bench: dev            ## all speeds: TD3 against peers, items, teams, the fast w
 	$(BIN)/python benchmarks/team_updates.py
 	$(BIN)/python benchmarks/team_speed.py
 	$(BIN)/python benchmarks/walker.py
+
+fuzz: dev             ## hostile files and command lines: make fuzz MINUTES=30 SEED=1 TARGETS="policy config"
+	$(BIN)/python tests/fuzz/run.py --minutes=$(or $(MINUTES),5) --seed=$(or $(SEED),0) $(TARGETS)
+
+dist: dev             ## a release: the wheel (built twice, the same bytes), its bill of materials, checksums
+	$(BIN)/python release/dist.py
+
+licences: dev         ## docs/licences.md from what is installed
+	$(BIN)/python release/sbom.py licences > docs/licences.md
+
+# Your own pip or uv settings say where packages come from; torch as its CPU build.
+lock: core            ## requirements.lock: every package that developers install, with the hashes of its files
+	$(BIN)/pip install -q 'uv==0.13.7'
+	$(BIN)/uv pip compile pyproject.toml --extra dev -c constraints.txt --generate-hashes --no-header --no-annotate \
+	  --no-emit-index-url --python-version 3.11 --index-strategy unsafe-best-match -o requirements.lock
 
 clean:
 	rm -rf $(VENV) .venv-peers

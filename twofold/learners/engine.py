@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ from twofold.learners.nets import Nets
 from twofold.nets.twin import Tensors, first_value
 
 Seen = TypeVar("Seen")  # an observation as the networks of an engine take it
+AnyEngine: TypeAlias = "Engine[Any]"  # Any: TD3 hands what networks see through and never looks at it
 
 
 @dataclass(frozen=True)
