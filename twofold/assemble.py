@@ -10,14 +10,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import torch
 
 from twofold.base.errors import UserError, WorldError
+from twofold.base.foreign import AnySpace
 from twofold.base.progress import Progress, Quiet
 from twofold.base.statistics import summaries
 from twofold.core.evaluate import evaluate
-from twofold.core.protocols import Learner, Summary, World
+from twofold.core.protocols import AnyLearner, Summary, World
 from twofold.core.seeding import TEST, Generators, generator
 from twofold.core.trainer import Trainer
 from twofold.rows.check import Resumable
@@ -54,7 +54,7 @@ def _flushes_denormals() -> bool:
 class Parts:
     """A run that is put together: what trains it, and what keeps it."""
 
-    trainer: Trainer[Any]
+    trainer: Trainer[Any]  # Any: of the learner's own items, as in AnyLearner
     keeper: RunKeeper
 
     def close(self) -> None:
@@ -76,7 +76,7 @@ def assemble(run: Run, imports: tuple[str, ...] = ()) -> Parts:
         for name in evaluation_names(config)
     }
     rngs = Generators(config.seed)
-    learner: Learner[Any] = make_learner(
+    learner: AnyLearner = make_learner(
         config, world.single_observation_space, world.single_action_space, rngs
     )
     keeper = RunKeeper(run)
@@ -174,7 +174,7 @@ def world_of(policy: LoadedPolicy, purpose: str, rows: int) -> World:
 def fits(policy: LoadedPolicy, world: World) -> None:
     """Refuse a policy that was trained for other observations or actions than the world's."""
     ours = (("observation", policy.observation_space), ("action", policy.action_space))
-    theirs: tuple[gym.Space[Any], ...] = (world.single_observation_space, world.single_action_space)
+    theirs: tuple[AnySpace, ...] = (world.single_observation_space, world.single_action_space)
     for (kind, own), space in zip(ours, theirs, strict=True):
         if wrong := difference(own, space):
             raise UserError(
@@ -183,7 +183,7 @@ def fits(policy: LoadedPolicy, world: World) -> None:
             )
 
 
-def untrained(config: Config, policy: LoadedPolicy) -> Learner[Any]:
+def untrained(config: Config, policy: LoadedPolicy) -> AnyLearner:
     """The learner that a policy began as."""
     rngs = Generators(config.seed)
     return make_learner(config, policy.observation_space, policy.action_space, rngs)

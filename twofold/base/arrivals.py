@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from twofold.base import finite
 from twofold.base.errors import NonFiniteError, WorldError
+from twofold.base.values import Array
 
 _SHOWN = 60  # letters of a wrong value that a message shows
 _KINDS = {"c": "complex numbers", "U": "text", "S": "bytes", "O": "objects"}
-Array = NDArray[Any]
 
 
-def is_like(value: Any, like: Array) -> bool:
+def is_like(value: object, like: Array) -> bool:
     """True for an array of the same shape and type: the common case, in a fifth of a microsecond."""
     return type(value) is np.ndarray and value.shape == like.shape and value.dtype == like.dtype
 
 
-def wrong_array(value: Any, like: Array, *, cast: bool) -> str | None:
+def wrong_array(value: object, like: Array, *, cast: bool) -> str | None:
     """Why a value cannot be taken for an array like this one, in words; `cast` allows other widths of its kind."""
     if is_like(value, like):
         return None
@@ -38,14 +35,14 @@ def wrong_array(value: Any, like: Array, *, cast: bool) -> str | None:
     return None
 
 
-def wrong_number(value: Any) -> str | None:
+def wrong_number(value: object) -> str | None:
     """Why a value is not one real number, in words."""
     if isinstance(value, (float, int, np.floating, np.integer, np.bool_)):
         return None
     return wrong_array(value, np.zeros(()), cast=True)
 
 
-def wrong_flag(value: Any) -> str | None:
+def wrong_flag(value: object) -> str | None:
     """Why a value is neither true nor false, in words; 0 and 1 are taken for them."""
     if value is True or value is False or isinstance(value, np.bool_):
         return None
@@ -53,7 +50,7 @@ def wrong_flag(value: Any) -> str | None:
     return found if found or value in (0, 1) else f"is neither true nor false: {shown(value)}"
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value as a message shows it: one line of bounded length, whatever it is."""
     try:
         text = " ".join(repr(value).split())
@@ -71,18 +68,18 @@ class Arrivals:
         self._named = {} if isinstance(like, np.ndarray) else like
         self._reward, self._flag = np.zeros(rows), np.zeros(rows, bool)
 
-    def of_reset(self, obs: Any, step: int) -> None:
+    def of_reset(self, obs: object, step: int) -> None:
         """Refuse observations of other shapes or kinds than the space's."""
         if not self._is_right(obs):
             self._refuse(self.problems(obs), f"after a reset at step {step}")
 
-    def of_step(self, obs: Any, reward: Any, terminated: Any, truncated: Any, step: int) -> None:
+    def of_step(self, obs: object, reward: object, terminated: object, truncated: object, step: int) -> None:
         """Refuse what a step gives where its shapes or kinds are not as promised."""
         right = self._is_right(obs) and is_like(reward, self._reward)
         if not (right and is_like(terminated, self._flag) and is_like(truncated, self._flag)):
             self._refuse(self.problems(obs, reward, terminated, truncated), f"at step {step}")
 
-    def must_be_finite(self, obs: Any, step: int) -> None:
+    def must_be_finite(self, obs: object, step: int) -> None:
         """Refuse an observation that holds a NaN or an infinity."""
         if bad := finite.first_bad_row(obs=obs):
             raise NonFiniteError(
@@ -90,7 +87,7 @@ class Arrivals:
                 "`twofold check` tests a world"
             )
 
-    def problems(self, obs: Any, *rest: Any) -> list[str]:
+    def problems(self, obs: object, *rest: object) -> list[str]:
         """What is wrong with the shapes and kinds of an observation, or of all that a step gives."""
         words = self._about_obs(obs)
         if rest:
@@ -99,7 +96,7 @@ class Arrivals:
             words["truncated"] = wrong_array(rest[2], self._flag, cast=False)
         return [f"{name} {word}" for name, word in words.items() if word]
 
-    def _about_obs(self, obs: Any) -> dict[str, str | None]:
+    def _about_obs(self, obs: object) -> dict[str, str | None]:
         if self._single is not None:
             return {"obs": wrong_array(obs, self._single, cast=False)}
         if not isinstance(obs, dict):
@@ -109,7 +106,7 @@ class Arrivals:
         both = {k: like for k, like in self._named.items() if k in obs}
         return missing | extra | {f"obs.{k}": wrong_array(obs[k], v, cast=False) for k, v in both.items()}
 
-    def _is_right(self, obs: Any) -> bool:
+    def _is_right(self, obs: object) -> bool:
         if self._single is not None:
             return is_like(obs, self._single)
         if type(obs) is not dict or len(obs) != len(self._named):

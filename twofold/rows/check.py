@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import gymnasium as gym
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from twofold.base import finite, tree
 from twofold.base.arrivals import Arrivals
 from twofold.base.errors import WorldError
-from twofold.core.experience import blank_like
+from twofold.core.experience import Array, blank_like
 from twofold.core.protocols import State, World
 
 
@@ -68,7 +68,7 @@ def _check_episodes(world: World, steps: int, seed: int) -> list[str]:
     return problems
 
 
-def _random_actions(world: World, rng: np.random.Generator) -> Any:
+def _random_actions(world: World, rng: np.random.Generator) -> Array:
     space = world.single_action_space
     if isinstance(space, gym.spaces.MultiDiscrete):
         nvec = np.asarray(space.nvec)
@@ -76,14 +76,14 @@ def _random_actions(world: World, rng: np.random.Generator) -> Any:
     return rng.uniform(-1, 1, (world.num_envs, *(space.shape or ()))).astype(np.float32)
 
 
-def _played(world: World, actions: list[Any], seed: int, problems: list[str]) -> list[Any]:
+def _played(world: World, actions: list[Array], seed: int, problems: list[str]) -> list[object]:
     """Step through the actions, starting new episodes where they end; what was seen."""
     rows = world.num_envs
     seeds = [seed + row for row in range(rows)]
     arrivals = Arrivals(world, blank_like(world.single_observation_space, rows), rows)
     obs, _ = world.reset(seed=list(seeds), options={"reset_mask": np.ones(rows, bool)})
     problems += [f"reset: {problem}" for problem in arrivals.problems(obs) or _not_finite(obs=obs)]
-    seen: list[Any] = [] if problems else [tree.copy(obs)]
+    seen: list[object] = [] if problems else [tree.copy(obs)]
     for number, action in enumerate(actions):
         if problems:
             break
@@ -101,18 +101,18 @@ def _played(world: World, actions: list[Any], seed: int, problems: list[str]) ->
     return seen
 
 
-def _not_finite(**arrays: Any) -> list[str]:
+def _not_finite(**arrays: object) -> list[str]:
     bad = finite.first_bad_row(**arrays)
     return [f"{bad} holds NaN or infinity"] if bad else []
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, (list, tuple)):
+def _same(one: object, other: object) -> bool:
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
         return len(one) == len(other) and all(_same(a, b) for a, b in zip(one, other, strict=True))
     return tree.equal(one, other)
 
 
-def _check_resume(world: World, actions: list[Any], seed: int) -> list[str]:
+def _check_resume(world: World, actions: list[Array], seed: int) -> list[str]:
     """Snapshot in the middle, play on, restore, play on again: both must agree."""
     rows = world.num_envs
     world.reset(seed=[seed + row for row in range(rows)], options={"reset_mask": np.ones(rows, bool)})

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 import gymnasium as gym
 import numpy as np
@@ -13,11 +13,13 @@ from gymnasium.vector.utils import batch_space
 from twofold.base import tree
 from twofold.base.arrivals import shown, wrong_array, wrong_flag, wrong_number
 from twofold.base.errors import WorldError
+from twofold.base.foreign import AnyEnv, AnySpace, Frames, Info
 from twofold.core.experience import Array, Obs, blank_like
 from twofold.core.protocols import State
 
 _MAX_ROWS = 10_000
-MakeEnv = Callable[[], "gym.Env[Any, Any]"]
+MakeEnv = Callable[[], AnyEnv]
+Seeds = int | Sequence[int | None] | None
 
 
 class EpisodeLog:
@@ -62,7 +64,7 @@ class EpisodeLog:
         self._counts = [0 if a is None else len(a) for a in saved]
 
 
-def as_float32(space: gym.Space[Any]) -> gym.Space[Any]:
+def as_float32(space: AnySpace) -> AnySpace:
     """The space with float64 boxes as float32: what networks take and replay keeps."""
     if isinstance(space, gym.spaces.Dict):
         return gym.spaces.Dict({key: as_float32(sub) for key, sub in space.spaces.items()})
@@ -71,7 +73,7 @@ def as_float32(space: gym.Space[Any]) -> gym.Space[Any]:
     return space
 
 
-def rows_spaces(world: Any, rows: int, env: gym.Env[Any, Any]) -> None:
+def rows_spaces(world: VectorEnv[Obs, Array, Array], rows: int, env: AnyEnv) -> None:
     """Give a VectorEnv the spaces of `rows` copies of `env`."""
     world.num_envs = rows
     world.single_observation_space = as_float32(env.observation_space)
@@ -80,7 +82,7 @@ def rows_spaces(world: Any, rows: int, env: gym.Env[Any, Any]) -> None:
     world.action_space = batch_space(env.action_space, rows)
 
 
-def gather_info(infos: list[dict[str, Any]], rows: int) -> dict[str, Any]:
+def gather_info(infos: list[Info], rows: int) -> Info:
     """The `info["episode"]` dicts of single environments as arrays [N]; absent values are NaN."""
     found: dict[str, Array] = {}
     for row, info in enumerate(infos):
@@ -89,7 +91,7 @@ def gather_info(infos: list[dict[str, Any]], rows: int) -> dict[str, Any]:
     return {"episode": found} if found else {}
 
 
-def env_name(env: gym.Env[Any, Any]) -> str:
+def env_name(env: AnyEnv) -> str:
     """An environment as messages name it."""
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
 
@@ -124,15 +126,15 @@ class EnvRows(VectorEnv):
         self.log, self._first = EpisodeLog(rows), first
         self._obs = blank_like(self.single_observation_space, rows)
         blank = blank_like(self.single_observation_space, 1)
-        self._like: Any = tree.map(lambda leaf: leaf.reshape(leaf.shape[1:]), blank)
-        self._taken: Any = None  # the type of the last observation that was found right
+        self._like = tree.map(lambda leaf: leaf.reshape(leaf.shape[1:]), blank)
+        self._taken: object = None  # the type of the last observation that was found right
         self.render_mode = self.envs[0].render_mode
 
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Obs, dict[str, Any]]:
+    def reset(self, *, seed: Seeds = None, options: Info | None = None) -> tuple[Obs, Info]:
         mask = (options or {}).get("reset_mask", np.ones(self.num_envs, bool))
         seeds = (
             seed
-            if isinstance(seed, (list, tuple))
+            if isinstance(seed, Sequence)
             else [None if seed is None else seed + i for i in range(self.num_envs)]
         )
         self._obs = tree.copy(self._obs)
@@ -140,17 +142,17 @@ class EnvRows(VectorEnv):
             self._put(row, self._start(row, seeds[row]))
         return tree.copy(self._obs), {}
 
-    def _start(self, row: int, seed: int | None) -> Any:
+    def _start(self, row: int, seed: int | None) -> tree.Branch:
         if self.fresh and self.log.seeds[row] != -1:
             self.envs[row].close()
             self.envs[row] = self._make_env()
         self.log.start(row, -1 if seed is None else seed)
-        answer = self.envs[row].reset(seed=seed)
+        answer: object = self.envs[row].reset(seed=seed)
         if not isinstance(answer, (tuple, list)) or len(answer) != 2:
             self._refuse(row, f"reset gave {shown(answer)}, Gymnasium's has two parts: obs, info")
         return answer[0]
 
-    def _put(self, row: int, obs: Any) -> None:
+    def _put(self, row: int, obs: tree.Branch) -> None:
         """Take a row's observation; one of another shape or kind ends the run."""
         if not isinstance(self._obs, dict):
             if type(obs) is not np.ndarray or obs.dtype is not self._taken or obs.shape != self._like.shape:
@@ -173,7 +175,7 @@ class EnvRows(VectorEnv):
             f"{env_name(self.envs[row])}, {where}: {problem}; `twofold check` tests an environment"
         )
 
-    def _stepped(self, row: int, action: Array) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def _stepped(self, row: int, action: Array) -> tuple[tree.Branch, float, bool, bool, Info]:
         """One environment's step, its five parts of the kinds that Gymnasium promises."""
         self.log.step(row, action)
         answer = self.envs[row].step(action)
@@ -192,7 +194,7 @@ class EnvRows(VectorEnv):
             self._check_info(row, info)
         return answer  # type: ignore[return-value]  # checked above, which a type cannot say
 
-    def _check_info(self, row: int, info: Any) -> None:
+    def _check_info(self, row: int, info: object) -> None:
         episode = info.get("episode", {}) if isinstance(info, dict) else None
         if not isinstance(episode, dict):
             self._refuse(row, f"info must be a dictionary, and its 'episode' one of numbers: {shown(info)}")
@@ -200,11 +202,11 @@ class EnvRows(VectorEnv):
             if np.size(value) != 1 or np.asarray(value).dtype.kind not in "fiub":
                 self._refuse(row, f"info['episode']['{shown(name)}'] is no number: {shown(value)}")
 
-    def step(self, actions: Array) -> tuple[Obs, Array, Array, Array, dict[str, Any]]:
+    def step(self, actions: Array) -> tuple[Obs, Array, Array, Array, Info]:
         rows = self.num_envs
         self._obs = tree.map(np.empty_like, self._obs)
         reward, terminated, truncated = np.empty(rows), np.empty(rows, bool), np.empty(rows, bool)
-        infos: list[dict[str, Any]] = []
+        infos: list[Info] = []
         for row in range(rows):
             obs, reward[row], terminated[row], truncated[row], info = self._stepped(row, actions[row])
             self._put(row, obs)
@@ -225,9 +227,9 @@ class EnvRows(VectorEnv):
             for action in wanted.played(row):
                 self._put(row, self._stepped(row, action)[0])
 
-    def render(self) -> Any:
+    def render(self) -> Frames:
         return tuple(env.render() for env in self.envs)
 
-    def close_extras(self, **kwargs: Any) -> None:
+    def close_extras(self, **kwargs: object) -> None:
         for env in self.envs:
             env.close()
