@@ -18,6 +18,7 @@ from twofold.core.experience import Array, Obs, blank_like
 from twofold.core.protocols import State
 
 _MAX_ROWS = 10_000
+_NUMBERS, _FLAGS = {float, int, np.float64, np.float32}, {bool, np.bool_}  # the usual types, told fastest
 MakeEnv = Callable[[], AnyEnv]
 Seeds = int | Sequence[int | None] | None
 
@@ -104,6 +105,7 @@ class EnvRows(VectorEnv):
     """
 
     metadata = {"autoreset_mode": AutoresetMode.DISABLED}
+    gives_checked = True
 
     def __init__(
         self,
@@ -185,16 +187,19 @@ class EnvRows(VectorEnv):
                 f"step gave {shown(answer)}, Gymnasium's has five parts: obs, reward, terminated, truncated, info",
             )
         _, reward, terminated, truncated, info = answer
+        usual = type(reward) in _NUMBERS and type(terminated) in _FLAGS and type(truncated) in _FLAGS
+        if not usual or type(info) is not dict or "episode" in info:
+            self._check_rest(row, reward, terminated, truncated, info)
+        return answer  # type: ignore[return-value]  # checked above, which a type cannot say
+
+    def _check_rest(
+        self, row: int, reward: object, terminated: object, truncated: object, info: object
+    ) -> None:
         if wrong := wrong_number(reward):
             self._refuse(row, f"the reward {wrong}")
         for name, flag in (("terminated", terminated), ("truncated", truncated)):
             if wrong := wrong_flag(flag):
                 self._refuse(row, f"the flag `{name}` {wrong}")
-        if type(info) is not dict or "episode" in info:
-            self._check_info(row, info)
-        return answer  # type: ignore[return-value]  # checked above, which a type cannot say
-
-    def _check_info(self, row: int, info: object) -> None:
         episode = info.get("episode", {}) if isinstance(info, dict) else None
         if not isinstance(episode, dict):
             self._refuse(row, f"info must be a dictionary, and its 'episode' one of numbers: {shown(info)}")
