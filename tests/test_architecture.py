@@ -23,7 +23,8 @@ ALLOWED = {  # what each layer may import of twofold besides itself
     "rows": BELOW_STORE,
     "show": {*BELOW_STORE, "store"},
     "nets": {"base"},
-    "learners": {*BELOW_STORE, "store", "nets"},
+    "native": {"base"},
+    "learners": {*BELOW_STORE, "store", "nets", "native"},
     **{domain: BELOW_ASSEMBLE | {"assemble"} for domain in DOMAINS},
     "lab": {*BELOW_STORE, "store", "show"},
 }

@@ -235,8 +235,8 @@ class ItemNetworks(ActorCritic):
         """Gradients by hand for these networks; `rng` draws dropout."""
         from twofold.recsys.engine import ItemAutograd, ItemEngine
 
-        if cfg.engine == "fused":
-            raise ConfigError("learner.engine=fused needs plain MLPs; use engine=auto")
+        if cfg.engine in ("native", "fused"):
+            raise ConfigError(f"learner.engine={cfg.engine} needs plain MLPs; use engine=auto")
         if cfg.engine == "autograd":
             return ItemAutograd(nets, cfg, self.chooser)
         return ItemEngine(nets, cfg, self.chooser, rng)

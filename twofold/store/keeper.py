@@ -130,6 +130,7 @@ class RunKeeper:
         else:
             self._restore(trainer, *found)
         self._check_space(trainer)
+        self.run.keep_engine(trainer.learner.engine_name, trainer.steps)
         self._saved_step, self._saved_at = trainer.steps, time.monotonic()
         return found is not None
 
