@@ -56,9 +56,7 @@ def test_help_does_not_import_torch() -> None:
     assert "twofold train" in done.stdout
 
 
-@pytest.mark.parametrize(
-    "command", ["train", "resume", "eval", "play", "show", "list", "export", "plot", "check"]
-)
+@pytest.mark.parametrize("command", ["train", "resume", "eval", "play", "show", "list", "export", "check"])
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
     assert f"usage: twofold {command}" in capsys.readouterr().out
@@ -128,7 +126,7 @@ def test_a_run_repeats_another_with_a_new_seed(run: Path, tmp_path: Path) -> Non
         (["train", "--import=nowhere.py"], "nowhere.py: no such file"),
         (["eval", "nowhere"], "no policy file nowhere"),
         (["resume", "nowhere"], "nowhere is not a run directory"),
-        (["plot", "nowhere"], "nowhere has no evaluations yet"),
+        (["plot", "nowhere"], "nowhere is not a directory"),
         (["eval"], "give exactly one place"),
         (["eval", "x", "--epsodes=3"], "unknown option 'epsodes'"),
     ],

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,8 +21,10 @@ from twofold.core.protocols import Learner, Summary, World
 from twofold.core.seeding import TEST, Generators, generator
 from twofold.core.trainer import Trainer
 from twofold.rows.world import evaluation_names, make_world
-from twofold.settings.config import Config, Resolved
-from twofold.show.plot import draw_curves
+from twofold.settings.config import Config, Layer, Resolved, resolve
+from twofold.show.play import frames_per_second, play, viewed_world, write_video
+from twofold.show.plot import draw_curve
+from twofold.store.columns import Columns
 from twofold.store.keeper import RunKeeper
 from twofold.store.policy_file import LoadedPolicy, load_policy, make_learner
 from twofold.store.run import Run
@@ -81,19 +83,75 @@ def assemble(run: Run, imports: tuple[str, ...] = ()) -> Parts:
 
 @dataclass
 class Trained:
-    """A run that has come to its end."""
+    """A run directory, finished or not: what `train` returns and `load_run` opens."""
 
     folder: Path
-    test: Scores = field(default_factory=dict)
+    test: Scores = field(default_factory=dict)  # of the best policy at the end, on seeds that chose nothing
+    imports: tuple[str, ...] = ()
 
     @cached_property
     def policy(self) -> LoadedPolicy:
         """The best policy by validation."""
         return load_policy(self.folder)
 
+    @property
+    def settings(self) -> dict[str, object]:
+        """Every setting by its dotted name."""
+        return dict(Run.open(self.folder).resolved.values)
+
+    @property
+    def step(self) -> int:
+        """The world steps of the newest checkpoint."""
+        return max(Run.open(self.folder).checkpoints.steps(), default=0)
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has come to its last step."""
+        return self.step >= Run.open(self.folder).resolved.config.trainer.steps
+
     def evaluate(self, episodes: int = 20, seed: int = TEST + 1_000_000) -> Scores:
-        """Scores of the best policy on fresh seeds."""
+        """Scores of the best policy on fresh seeds: world -> metric -> mean, std, low, high, min, episodes."""
         return score(self.policy, episodes, seed)
+
+    def metrics(self) -> Columns:
+        """What was logged while it trained, as arrays by name; `.frame()` makes a pandas data frame of them."""
+        return Columns.of(Run.open(self.folder).metrics.read())
+
+    def evaluations(self, world: str | None = None, what: str = "mean") -> Columns:
+        """The validation curve: the `what` (mean, std, low, high, min) of every metric in a world (the first)."""
+        records = Run.open(self.folder).evaluations.read()
+        world = world or next((record["world"] for record in records), None)
+        return Columns.of([_flat(record, what) for record in records if record["world"] == world])
+
+    def resume(self, steps: int | None = None, progress: Progress | None = None) -> Trained:
+        """Train from the newest checkpoint to the end, or to a later end than it had."""
+        self.__dict__.pop("policy", None)
+        run = Run.open(self.folder)
+        if steps is not None and steps != run.resolved.config.trainer.steps:
+            longer = Layer("resume", {"trainer.steps": steps})
+            resolved = resolve([Layer(str(self.folder), run.resolved.values), longer])
+            run = Run.create(self.folder, resolved, "twofold.load_run")
+        self.test = run_to_end(run, self.imports, progress).test
+        return self
+
+    def video(self, out: str | Path = "play.mp4", seed: int = TEST + 1_000_000) -> Path:
+        """Film one episode of the best policy, as an mp4 or a small GIF by the name."""
+        world, cannot = viewed_world(self.policy.config, "rgb_array")
+        if world is None:
+            raise UserError(f"no video: rendering is impossible here ({cannot})")
+        fits(self.policy, world)
+        self.policy.reset()
+        try:
+            frames, _ = play(world, self.policy.policy, seed, frames=True)
+            return write_video(frames, Path(out), frames_per_second(world))
+        finally:
+            world.close()
+
+
+def _flat(record: dict[str, Any], what: str) -> dict[str, float]:
+    """A line of the evaluations as step and one number for each metric."""
+    inner = {name: values[what] for name, values in record.items() if isinstance(values, dict)}
+    return {"step": record["step"], **inner}
 
 
 def new_folder(resolved: Resolved, root: Path, config: str | None, env_config: str | None) -> Path:
@@ -114,33 +172,53 @@ def run_to_end(
     on_folder: Callable[[Path], None] | None = None,
 ) -> Trained:
     """Lock the run directory, train from where it is to the end, test the best policy, draw the curve."""
+    with torch_as(run.resolved.config.threads):
+        pieces = in_pieces(run, imports, progress, on_folder)
+        try:
+            while True:
+                next(pieces)
+        except StopIteration as end:
+            return Trained(run.folder, end.value, imports)
+
+
+def in_pieces(
+    run: Run,
+    imports: tuple[str, ...] = (),
+    progress: Progress | None = None,
+    on_folder: Callable[[Path], None] | None = None,
+) -> Generator[Parts, None, Scores]:
+    """The same, giving way after every log line; closed there, the run is saved and can be resumed."""
     run.lock()
-    parts: Parts | None = None
     try:
-        if run.longer:
-            run.keep_config()
         if on_folder:
             on_folder(run.folder)
         if (test := run.test_scores()) is not None:
-            return Trained(run.folder, test)
-        with torch_as(run.resolved.config.threads):
-            parts = assemble(run, imports)
-            parts.trainer.train(progress or Quiet())
-            parts.keeper.choose(parts.trainer)
-            _draw(run)
-            tested = run.resolved.config.trainer.test_episodes > 0
-            return Trained(run.folder, parts.keeper.test(parts.trainer) if tested else {})
+            return test
+        with run.journal.session(run.command):
+            return (yield from _train(run, imports, progress or Quiet()))
     finally:
-        if parts is not None:
-            parts.close()
         run.close()
+
+
+def _train(run: Run, imports: tuple[str, ...], progress: Progress) -> Generator[Parts, None, Scores]:
+    parts = assemble(run, imports)
+    try:
+        with closing(parts.trainer.iterate(progress)) as training:
+            for _ in training:
+                yield parts
+        parts.keeper.choose(parts.trainer)
+        _draw(run)
+        tested = run.resolved.config.trainer.test_episodes > 0
+        return parts.keeper.test(parts.trainer) if tested else {}
+    finally:
+        parts.close()
 
 
 def _draw(run: Run) -> None:
     """The learning curve of what the world is about; of the return where an evaluation has no such metric."""
     metric = run.resolved.config.trainer.headline
     known = all(metric in record for record in run.evaluations.read())
-    draw_curves([run.folder], run.folder / "curve.png", metric=metric if known else "return")
+    draw_curve(run.folder, run.folder / "curve.png", metric if known else "return")
 
 
 def score(policy: LoadedPolicy, episodes: int, seed: int) -> Scores:

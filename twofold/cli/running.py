@@ -174,7 +174,7 @@ def _int(typed: Arguments, name: str, default: int) -> int:
 def _play(argv: list[str]) -> int:
     from twofold.assemble import fits, world_of
     from twofold.rows.world import evaluation_names
-    from twofold.show.play import play, viewed_world, write_video
+    from twofold.show.play import frames_per_second, play, viewed_world, write_video
 
     typed = parse(argv, ("out", "human", "seed", "zoo", "import"))
     policy, seed = _policy(typed), _int(typed, "seed", 3_000_000)
@@ -187,23 +187,9 @@ def _play(argv: list[str]) -> int:
     frames, total = play(world, policy.policy, seed, frames=cannot is None and mode == "rgb_array")
     print(f"return     {total:.2f}")
     if frames:
-        fps = world.envs[0].metadata.get("render_fps", 30) if hasattr(world, "envs") else 10
-        print(f"video      {write_video(frames, Path(typed.options.get('out', 'play.mp4')), int(fps))}")
+        out = Path(typed.options.get("out", "play.mp4"))
+        print(f"video      {write_video(frames, out, frames_per_second(world))}")
     world.close()
-    return 0
-
-
-def _plot(argv: list[str]) -> int:
-    from twofold.base.errors import UserError
-    from twofold.show.plot import draw_curves
-
-    typed = parse(argv, ("out", "metric", "world", "mean"))
-    if not typed.places:
-        raise UserError("give at least one run directory")
-    folders = [Path(place) for place in typed.places]
-    out = Path(typed.options.get("out", folders[0] / "curve.png" if len(folders) == 1 else "curves.png"))
-    world, metric = typed.options.get("world"), typed.options.get("metric", "return")
-    print(f"curve      {draw_curves(folders, out, world=world, metric=metric, mean='mean' in typed.options)}")
     return 0
 
 

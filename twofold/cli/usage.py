@@ -12,7 +12,6 @@ usage: twofold COMMAND [options] [key=value ...]
   play POLICY      video or window            twofold play runs/pendulum/td3_seed0 --human
   show [RUN]       settings, and who set them twofold show runs/pendulum/td3_seed0
   list             worlds, algorithms, presets
-  plot RUN ...     learning curves            twofold plot runs/pendulum/* --out=curves.png --mean
   export RUN       ONNX with scaling inside   twofold export runs/pendulum/td3_seed0 --out=policy.onnx
   demo             train Pendulum and show it before and after
   check            test an environment        twofold check --env-config=gym env_args.id=Hopper-v5
@@ -66,10 +65,6 @@ examples: twofold show runs/pendulum/td3_seed0
           twofold show --explain=learner
           twofold show --config=td3_paper --env-config=hopper""",
     "list": "usage: twofold list\n\nWorlds, learners, networks, and the presets for --env-config and --config.",
-    "plot": """usage: twofold plot RUN ... [--out=FILE.png] [--metric=return] [--world=NAME] [--mean]
-
-Learning curves of one or several runs; --mean draws the mean over runs with its 95 % interval,
-and every run thinly.""",
     "export": """usage: twofold export RUN_OR_POLICY | --zoo=NAME [--out=FILE.onnx]
 
 Write ONNX that takes raw observations and returns real actions, and check it against the policy.""",

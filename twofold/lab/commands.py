@@ -9,7 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from twofold.lab.conduct import Conducted
+
+    Settings = Mapping[str, object]
 
 COMMANDS = {
     "compare": (
@@ -19,6 +23,10 @@ COMMANDS = {
     "report": (
         "twofold.lab.commands:report",
         "one HTML file of all runs       twofold report runs --out=report",
+    ),
+    "plot": (
+        "twofold.lab.commands:plot",
+        "learning curves by group        twofold plot runs --out=curves.png",
     ),
     "runs": ("twofold.lab.commands:runs", "what is there and how far       twofold runs runs"),
     "lab": (
@@ -85,6 +93,47 @@ def report(argv: list[str]) -> int:
     written = write_report(options.places, options.out, title=options.title, **_asked(options))
     print(f"report     {written.page}")
     return 0
+
+
+def plot(argv: list[str]) -> int:
+    """Learning curves of groups of runs."""
+    typed = _parser(
+        "plot",
+        "Draw learning curves: a line and a 95 % band for each group of settings, every seed thin.",
+        "twofold plot runs/pendulum --out=curves.png",
+    )
+    typed.add_argument("places", nargs="+", type=Path, help="run directories, or folders that hold some")
+    typed.add_argument(
+        "--out", type=Path, help="PNG, SVG or PDF; default: curve.png of the run, else curves.png"
+    )
+    typed.add_argument("--metric", default="return", help="which metric of the evaluations")
+    typed.add_argument(
+        "--world", help="which evaluation world; default: the one that chooses the best policy"
+    )
+    typed.add_argument("--mean", action="store_true", help=argparse.SUPPRESS)  # always drawn, by group
+    options = typed.parse_args(argv)
+    from twofold.lab.figures import draw_curves
+
+    one = len(options.places) == 1 and (options.places[0] / "config.json").exists()
+    out = options.out or (options.places[0] / "curve.png" if one else Path("curves.png"))
+    drawn, notes = draw_curves(options.places, out, metric=options.metric, world=options.world)
+    for note in notes:
+        print(f"left out   {note}", file=sys.stderr)
+    print(f"curve      {drawn}")
+    return 0
+
+
+def train_seeds(
+    names: tuple[str, str], settings: Settings, seeds: str, runs: Path, *, jobs: int, imports: tuple[str, ...]
+) -> int:
+    """`train --seeds=1..10 --jobs=2`: every seed a run of its own, then the report."""
+    from twofold.lab.conduct import conduct_seeds
+    from twofold.lab.experiment import plan_seeds
+    from twofold.lab.watch import Board, Lines
+
+    plan = plan_seeds(*names, settings, seeds, runs, imports)
+    with Board() if sys.stderr.isatty() else Lines() as view:
+        return _told(conduct_seeds(plan, view, jobs=jobs))
 
 
 def runs(argv: list[str]) -> int:

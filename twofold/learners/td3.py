@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from twofold.base import tree
 from twofold.base.errors import ConfigError
 from twofold.core.experience import Transition
 from twofold.core.protocols import Metrics, Policy, State
@@ -20,6 +19,7 @@ from twofold.learners.actor_critic import ActorCritic
 from twofold.learners.config import TD3Config
 from twofold.learners.engine import Engine
 from twofold.learners.nets import Nets
+from twofold.nets.device import device_of
 from twofold.nets.flat import Adam, Flat
 from twofold.settings.registry import learners
 
@@ -43,13 +43,14 @@ class TD3:
         self.observation_space, self.action_space = observation_space, action_space
         self.rng = rngs["smoothing"]
         self.updates = 0
-        self.nets = Nets.of(networks.actor(), networks.critic(), averaged=cfg.actor_average > 0)
+        place = device_of(cfg.device)
+        both = networks.actor().to(place), networks.critic().to(place)
+        self.nets = Nets.of(*both, averaged=cfg.actor_average > 0)
         self.actor_optimiser = Adam(self.nets.actor, cfg.actor_lr, weight_decay=cfg.weight_decay)
         self.critic_optimiser = Adam(self.nets.critic, cfg.critic_lr, weight_decay=cfg.weight_decay)
-        self.engine: Engine[Any] = networks.engine(
-            self.nets, cfg, self.rng
-        )  # each has observations of its own
-        self.critic_loss = self.actor_loss = torch.zeros(())
+        # Each engine has observations of its own.
+        self.engine: Engine[Any] = networks.engine(self.nets, cfg, self.rng)
+        self.critic_loss = self.actor_loss = self.nets.critic.values.new_zeros(())
         self._metrics: Metrics | None = None  # of the last update before a resume
 
     # ---- the algorithm ----
@@ -140,8 +141,8 @@ class TD3:
 
     def load_state_dict(self, state: State) -> None:
         self.nets.load_state_dict(state)
-        self.actor_optimiser.load_state_dict(tree.map(_tensor, state["actor_optimiser"]))
-        self.critic_optimiser.load_state_dict(tree.map(_tensor, state["critic_optimiser"]))
+        self.actor_optimiser.load_state_dict(state["actor_optimiser"])
+        self.critic_optimiser.load_state_dict(state["critic_optimiser"])
         self.updates = int(state["updates"])
         self._metrics = state["metrics"]
 
@@ -150,8 +151,3 @@ class TD3:
 
     def load_policy_state(self, state: State) -> None:
         self.networks.load_policy_state(self.nets, state)
-
-
-def _tensor(value: Any) -> Any:
-    """Arrays of a checkpoint as tensors of their own memory."""
-    return torch.from_numpy(np.array(value)) if isinstance(value, np.ndarray) else value

@@ -6,6 +6,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
 
 from twofold.base import tree
 from twofold.core.experience import blank_like
@@ -14,7 +15,9 @@ from twofold.core.protocols import World
 
 def check_world(world: World, steps: int = 200, seed: int = 7) -> list[str]:
     """What is wrong with a world, in words; an empty list if it keeps the contract."""
-    problems: list[str] = []
+    problems = _unkept(world)
+    if problems:
+        return problems
     rng = np.random.default_rng(seed)
     actions = [_random_actions(world, rng) for _ in range(steps)]
     first = _played(world, actions, seed, problems)
@@ -26,6 +29,35 @@ def check_world(world: World, steps: int = 200, seed: int = 7) -> list[str]:
         )
     if not problems:
         problems += _check_resume(world, actions, seed)
+    return problems
+
+
+_METHODS = {
+    "reset": "starts an episode in the rows of options['reset_mask']",
+    "step": "moves all rows",
+    "snapshot": "returns all that is needed to resume in the middle of any episode, as a dict of arrays",
+    "restore": "takes back what snapshot returned",
+    "close": "frees what the world holds",
+}
+
+
+def _unkept(world: World) -> list[str]:
+    """What a world says of itself that the contract forbids."""
+    known = dir(world)
+    problems = [
+        f"the method {name} is missing: it {what}" for name, what in _METHODS.items() if name not in known
+    ]
+    if isinstance(world, VectorEnv) and world.metadata.get("autoreset_mode") is not AutoresetMode.DISABLED:
+        problems.append(
+            "rows must wait at the end of an episode until reset is called: say so with "
+            'metadata = {"autoreset_mode": gymnasium.vector.AutoresetMode.DISABLED}'
+        )
+    space = world.single_action_space
+    if isinstance(space, gym.spaces.Box) and not ((space.low == -1).all() and (space.high == 1).all()):
+        problems.append(
+            f"the action space is {space}: a world's actions are in [-1, 1] per dimension; use Box(-1, 1, ...) and "
+            "rescale inside step, or give a single gymnasium.Env, whose actions are rescaled for you"
+        )
     return problems
 
 

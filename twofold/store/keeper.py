@@ -37,16 +37,20 @@ class RunKeeper:
     def __init__(self, run: Run) -> None:
         self.run, self.cfg = run, run.resolved.config.trainer
         self.selection = Selection(run.folder, self.cfg.finalists)
+        self.metrics: Metrics = {}  # of the newest log line
+        self.scores: dict[str, dict[str, Summary]] = {}  # of the newest evaluation, by world
         self._saved: tuple[int, ...] = ()  # the mark of the newest checkpoint
         self._saved_step, self._saved_at = 0, time.monotonic()
 
     # ---- logs ----
 
     def log(self, step: int, values: Metrics, speed: Metrics) -> None:
+        self.metrics = values
         self.run.log(step, values)
         self.run.log_timing(step, speed)
 
     def log_evaluation(self, step: int, world: str, result: dict[str, Summary]) -> None:
+        self.scores[world] = result
         self.run.log_evaluation(step, world, result)
         score, headline = result["return"], ""
         if self.cfg.headline != "return" and self.cfg.headline in result:
@@ -186,9 +190,9 @@ class RunKeeper:
         with trainer.stop, _last_policy_kept(trainer.learner), _stopped_by(trainer):
             load_policy_into(trainer.learner, self.run.best_policy)
             worlds = trainer.evaluations.items()
-            found = {n: summaries(evaluate(w, trainer.greedy(w), seeds, trainer.stop)) for n, w in worlds}
+            found = {n: evaluate(w, trainer.greedy(w), seeds, trainer.stop) for n, w in worlds}
         self.run.keep_test(found, seeds, trainer.steps)
-        return found
+        return {name: summaries(values) for name, values in found.items()}
 
 
 def _mark(trainer: Trainer[Any]) -> tuple[int, ...]:

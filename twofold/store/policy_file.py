@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,9 +15,10 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as decode
 from safetensors.numpy import save as encode
 
+from twofold.base import tree
 from twofold.base.errors import CheckpointError
 from twofold.core.experience import Array, Obs, rescale
-from twofold.core.protocols import Bounded, Learner, Policy, World
+from twofold.core.protocols import Bounded, Learner, Policy, State, World
 from twofold.core.seeding import Generators, generator
 from twofold.settings.config import Agent, Config, agent_of, from_values, plain
 from twofold.settings.domains import domains
@@ -62,15 +64,26 @@ def make_learner(
 
 def policy_bytes(values: dict[str, Any], learner: Learner[Any], world: World, score: dict[str, Any]) -> bytes:
     """The learner's policy as the content of a policy file."""
-    arrays, rest = pack(learner.policy_state())
     bounds = world.action_bounds if isinstance(world, Bounded) else None
+    return _sealed(values, learner, world.single_observation_space, world.single_action_space, bounds, score)
+
+
+def _sealed(
+    values: dict[str, Any],
+    learner: Learner[Any],
+    seen: gym.Space[Any],
+    acts: gym.Space[Any],
+    bounds: tuple[Array, Array] | None,
+    score: dict[str, Any],
+) -> bytes:
+    arrays, rest = pack(learner.policy_state())
     about = {
         "format": FORMAT,
         "rest": rest,
         "arrays": _described(arrays),
         "values": plain(values),
-        "observation_space": spaces.to_json(world.single_observation_space),
-        "action_space": spaces.to_json(world.single_action_space),
+        "observation_space": spaces.to_json(seen),
+        "action_space": spaces.to_json(acts),
         "action_bounds": None if bounds is None else [np.asarray(b).tolist() for b in bounds],
         "score": score,
     }
@@ -144,16 +157,62 @@ class LoadedPolicy:
     action_space: gym.Space[Any]
     action_bounds: tuple[Array, Array] | None
     score: dict[str, Any]
+    rows: int = 1  # that `policy` was made for
 
     @cached_property
     def config(self) -> Config:
         """The whole config of its run, to make its world anew."""
         return from_values(self.values, self.source).config
 
+    def reset(self, rows: int = 1) -> None:
+        """New episodes begin in `rows` rows: a policy with a memory forgets what it saw."""
+        if rows != self.rows:
+            self.policy = self.learner.policy(explore=False, rows=rows, rng=generator(0, "evaluation"))
+            self.rows = rows
+        self.policy.reset(np.ones(rows, bool))
+
     def act(self, obs: Obs) -> Array:
-        """The action for one observation, in the world's own units."""
-        action: Array = self.policy.act(spaces.batch_of_one(self.observation_space, obs))[0]
-        return action if self.action_bounds is None else rescale(action, *self.action_bounds)
+        """The action for one observation, or the actions for a batch [N, ...] of them, in the world's own units.
+
+        A policy with a memory (teams) remembers each row since `reset`; another number of rows begins new episodes.
+        """
+        batch, single = spaces.as_batch(self.observation_space, obs)
+        rows = len(tree.leaves(batch)[0])
+        if rows != self.rows:
+            self.reset(rows)
+        action = self.policy.act(batch)
+        if self.action_bounds is not None:
+            action = rescale(action, *self.action_bounds)
+        return action[0] if single else action
+
+    def predict(
+        self,
+        observation: Obs,
+        state: State | None = None,
+        episode_start: Array | None = None,
+        deterministic: bool = True,
+    ) -> tuple[Array, State]:
+        """As Stable-Baselines3's `predict`: actions, and the memory to hand over with the next observations.
+
+        Without a `state`, or where `episode_start` is true, an episode begins. Policies here act without noise,
+        so `deterministic` changes nothing, as for TD3 there.
+        """
+        batch, _ = spaces.as_batch(self.observation_space, observation)
+        rows = len(tree.leaves(batch)[0])
+        if state is None or rows != self.rows:
+            self.reset(rows)
+        if state is not None:
+            self.policy.load_state_dict(state)
+        if episode_start is not None:
+            self.policy.reset(np.broadcast_to(np.asarray(episode_start, bool), (rows,)))
+        return self.act(observation), copy.deepcopy(self.policy.state_dict())
+
+    def save(self, path: str | Path) -> Path:
+        """Write the policy as a file that `twofold eval`, `play`, `export` and `load_policy` take."""
+        spaces_of = self.observation_space, self.action_space
+        content = _sealed(self.values, self.learner, *spaces_of, self.action_bounds, self.score)
+        files.replace_bytes(Path(path), content)
+        return Path(path)
 
 
 def zoo_names() -> list[str]:

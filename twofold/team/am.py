@@ -53,7 +53,7 @@ class AgentModelling(EpisodeLearner):
 
     def learn(self, batch: Episode, steps: int) -> None:
         """The model learns to predict, then the Q network learns with its embeddings."""
-        data = rows_of(batch, steps)
+        data = rows_of(batch, steps, self.model_weights.flat.values.device)
         self.q.take(batch, steps)
         memory = self._history(data.obs, batch.filled.shape[1] + 1)
         embedding, _ = self.model(data.obs.flatten(0, 1), memory.flatten(0, 1))

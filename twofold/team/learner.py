@@ -10,8 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from twofold.base.setting import setting, settings
+from twofold.core.experience import Array
 from twofold.core.schedules import Schedule
 from twofold.nets import copy_of
+from twofold.nets.device import CPU
 from twofold.nets.recurrent import Recurrent, Unroll
 from twofold.settings.registry import learners
 from twofold.team.agents import TeamPolicy, by_agent
@@ -49,16 +51,19 @@ class TeamBatch:
     mask: Tensor  # [T, B]
 
 
-def cut(batch: Episode, steps: int) -> TeamBatch:
+def cut(batch: Episode, steps: int, place: torch.device = CPU) -> TeamBatch:
     """The first `steps` steps of replayed episodes as tensors."""
-    obs = batch.obs
+
+    def tensor(array: Array) -> Tensor:
+        return torch.from_numpy(array).to(place)
+
     return TeamBatch(
-        torch.from_numpy(obs["state"][:, : steps + 1]).transpose(0, 1),
-        torch.from_numpy(obs["avail"][:, : steps + 1]).permute(2, 1, 0, 3) > 0,
-        torch.from_numpy(batch.action[:, :steps]).long().permute(2, 1, 0),
-        torch.from_numpy(batch.reward[:, :steps]).transpose(0, 1),
-        torch.from_numpy(batch.terminated[:, :steps]).float().t(),
-        torch.from_numpy(batch.filled[:, :steps]).float().t(),
+        tensor(batch.obs["state"][:, : steps + 1]).transpose(0, 1),
+        tensor(batch.obs["avail"][:, : steps + 1]).permute(2, 1, 0, 3) > 0,
+        tensor(batch.action[:, :steps]).long().permute(2, 1, 0),
+        tensor(batch.reward[:, :steps]).transpose(0, 1),
+        tensor(batch.terminated[:, :steps]).float().t(),
+        tensor(batch.filled[:, :steps]).float().t(),
     )
 
 
@@ -76,6 +81,7 @@ class QLearner(EpisodeLearner):
         target = _together(self.target_agent, self.target_mixer)
         self.target = Target(target, self.online, cfg.target_update_interval)
         self.scale = RewardScale(cfg.standardise_rewards)
+        self.place = self.online.flat.values.device
         self._unroll = AgentUnroll(self.nets, self.agent)
         self._kept = {"online": self.online, "target": self.target, "scale": self.scale}
         self._acts = {"agent": self.agent}
@@ -103,7 +109,7 @@ class QLearner(EpisodeLearner):
 
     def learn(self, batch: Episode, steps: int) -> None:
         """Squared errors against the target networks' values, through the mixer and back through time."""
-        data, unroll = cut(batch, steps), self._unroll.filled(batch, steps)
+        data, unroll = cut(batch, steps, self.place), self._unroll.filled(batch, steps)
         qtran = self.cfg.mixer == "qtran"
         after = by_agent(unroll.forward(self.target_agent, steps + 1), self.shape)[:, 1:].clone()
         memory_after = self._memory(unroll, steps)[1:].clone() if qtran else None

@@ -15,6 +15,7 @@ from twofold.base.setting import setting, settings
 from twofold.core.protocols import Metrics, Policy, State
 from twofold.core.schedules import Schedule
 from twofold.core.seeding import Generators
+from twofold.nets.device import DeviceName, device_of
 from twofold.nets.recurrent import Recurrent, Unroll
 from twofold.team.agents import TeamNetworks, fill_episodes
 from twofold.team.episodes import Episode, EpisodeWriter, longest
@@ -51,6 +52,8 @@ class TeamConfig:
     standardise_rewards: bool = setting(
         "rewards minus their running mean, over their running standard deviation", default=False
     )
+
+    device: DeviceName = setting("where learning computes; auto: a GPU if there is one", default="cpu")
 
     @property
     def epsilon(self) -> Schedule:
@@ -124,9 +127,15 @@ class EpisodeLearner(ABC):
 
 
 def weights_of(module: nn.Module, cfg: TeamConfig, lr: float | None = None) -> Weights:
-    """The weights of a network with the optimiser that the settings ask for."""
+    """The weights of a network, moved to its device, with the optimiser that the settings ask for."""
     rate = cfg.lr if lr is None else lr
-    return Weights(module, rate, optimiser=cfg.optimiser, eps=cfg.optim_eps, clip=cfg.grad_norm_clip)
+    return Weights(
+        module.to(device_of(cfg.device)),
+        rate,
+        optimiser=cfg.optimiser,
+        eps=cfg.optim_eps,
+        clip=cfg.grad_norm_clip,
+    )
 
 
 class AgentUnroll:
@@ -142,8 +151,10 @@ class AgentUnroll:
         rows = self.nets.shape.agents * count // self.agent.copies
         if self._room is None or self._room.rows != rows:
             self._room = Unroll(self.agent, limit + 1, rows)
+        place = self._room.x.device
         obs, action = torch.from_numpy(batch.obs["obs"]), torch.from_numpy(batch.action[:, :steps])
-        fill_episodes(self.nets, self._room.x[:, : steps + 1], obs[:, : steps + 1], action.long())
+        obs, action = obs[:, : steps + 1].to(place), action.long().to(place)
+        fill_episodes(self.nets, self._room.x[:, : steps + 1], obs, action)
         return self._room
 
 

@@ -20,6 +20,7 @@ from twofold.base.setting import setting, settings
 from twofold.core.experience import Array, Obs
 from twofold.core.protocols import Metrics, State
 from twofold.core.schedules import Schedule
+from twofold.nets.device import check_cpu
 from twofold.settings.registry import learners
 from twofold.store.checkpoint import Checkpoints
 from twofold.team.agents import TeamPolicy
@@ -111,6 +112,7 @@ class OMG(EpisodeLearner):
 
     def __init__(self, cfg: OMGConfig, **given: Unpack[Given]) -> None:
         super().__init__(**given)
+        check_cpu(cfg.device, "subgoals are learned")
         self.cfg, self.rng, generator = cfg, given["rngs"]["omg"], self.nets.generator
         self._normal = Normal(self.rng)
         state = self.shape.obs if cfg.obs_is_state else self.shape.state
@@ -128,12 +130,8 @@ class OMG(EpisodeLearner):
         self.mix = Schedule(cfg.mix_start, cfg.mix_finish, over=cfg.mix_updates, per="update")
         self.hits = HitRatio(cfg.horizon)
         self._history = History(self.model.history)
-        self._kept = {
-            "q": self.q,
-            "prior": self.prior_weights,
-            "model": self.model_weights,
-            "hits": self.hits,
-        }
+        self._kept = {"q": self.q, "prior": self.prior_weights}
+        self._kept |= {"model": self.model_weights, "hits": self.hits}
         self._acts = {"agent": self.q.agent, "model": self.model, "prior": self.prior}
         self._prior_ready, self._prior_checked = False, cfg.prior_explains == 0
         if Path(cfg.prior).exists():

@@ -66,19 +66,22 @@ def _train_stage(runs: Path, stage: int, resolved: Resolved, partner: Partner) -
     run = Run.create(runs / f"c{stage}", resolved, f"partners make {partner.name}")
     _begin_where(runs / f"c{stage - 1}", run)
     run.lock()
-    parts: Parts | None = None
     try:
-        with torch_as(run.resolved.config.threads):
-            parts = assemble(run)
-            parts.trainer.train(Quiet())
-        trainer = parts.trainer
-        score = {"step": trainer.steps, "return": trainer.last_return}
-        content = policy_bytes(run.resolved.values, trainer.learner, trainer.collector.world, score)
-        files.replace_bytes(partner.file, content)
+        with run.journal.session(run.command), torch_as(run.resolved.config.threads):
+            files.replace_bytes(partner.file, _last_policy(assemble(run), run))
     finally:
-        if parts is not None:
-            parts.close()
         run.close()
+
+
+def _last_policy(parts: Parts, run: Run) -> bytes:
+    """Train to the end; the policy as it is then."""
+    trainer = parts.trainer
+    try:
+        trainer.train(Quiet())
+        score = {"step": trainer.steps, "return": trainer.last_return}
+        return policy_bytes(run.resolved.values, trainer.learner, trainer.collector.world, score)
+    finally:
+        parts.close()
 
 
 def _begin_where(before: Path, run: Run) -> None:
