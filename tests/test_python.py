@@ -278,3 +278,27 @@ def test_a_world_that_resets_itself_is_refused() -> None:
             """Nothing to take back."""
 
     assert check_world(Selfish()) and "wait at the end" in check_world(Selfish())[0]  # type: ignore[arg-type]
+
+
+# ---- as others see it ----
+
+
+def test_a_world_is_a_plain_environment_for_the_tools_of_others() -> None:
+    from gymnasium.utils.env_checker import check_env as gymnasium_checks
+
+    env = twofold.make_env("pendulum")
+    gymnasium_checks(env, skip_render_check=True)
+    assert env.action_space.high.tolist() == [2.0]  # type: ignore[attr-defined]
+    theirs = gym.make("Pendulum-v1")
+    ours, other = env.reset(seed=3)[0], theirs.reset(seed=3)[0]
+    for _ in range(5):
+        assert np.allclose(ours, other, atol=1e-5)
+        ours, other = env.step(np.array([0.7], np.float32))[0], theirs.step(np.array([0.7], np.float32))[0]
+
+
+def test_a_team_is_a_plain_environment_too() -> None:
+    env = twofold.make_env("two_step")
+    obs, _ = env.reset(seed=1)
+    assert env.observation_space.contains(obs)
+    _, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+    assert isinstance(reward, float) and isinstance(terminated, bool) and isinstance(truncated, bool)

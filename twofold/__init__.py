@@ -11,12 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 if _TYPE_CHECKING:
-    from twofold.api import Moment, check_env, iterate, load_run, train
+    from twofold.api import Moment, check_env, iterate, load_run, make_env, train
     from twofold.assemble import Trained
     from twofold.base.progress import Progress
     from twofold.base.setting import setting
     from twofold.base.setting import settings as declared
     from twofold.check import check_learner, check_networks
+    from twofold.foreign import from_cleanrl, from_sb3
     from twofold.learners.actor_critic import ActorCritic
     from twofold.rows.check import check_world
     from twofold.settings.domains import Domain, add_domain
@@ -41,9 +42,12 @@ _PLACES = {
     "check_networks": "check",
     "check_world": "rows.check",
     "declared": "base.setting:settings",
+    "from_cleanrl": "foreign",
+    "from_sb3": "foreign",
     "iterate": "api",
     "load_policy": "store.policy_file",
     "load_run": "api",
+    "make_env": "api",
     "networks": "settings.registry",
     "register": "settings.registry",
     "setting": "base.setting",
@@ -65,9 +69,12 @@ __all__ = [
     "check_networks",
     "check_world",
     "declared",
+    "from_cleanrl",
+    "from_sb3",
     "iterate",
     "load_policy",
     "load_run",
+    "make_env",
     "networks",
     "register",
     "setting",

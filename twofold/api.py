@@ -21,8 +21,9 @@ from twofold.core.protocols import Bounded, Metrics
 from twofold.core.seeding import generator
 from twofold.rows.check import check_world
 from twofold.rows.given import KeptOpen, give
-from twofold.rows.world import make_world
-from twofold.settings.config import layers_for, resolve
+from twofold.rows.single import SingleEnv
+from twofold.rows.world import evaluation_names, make_world
+from twofold.settings.config import Resolved, layers_for, resolve
 from twofold.settings.imports import import_user_code
 from twofold.settings.presets import config_names, flatten
 from twofold.settings.registry import worlds
@@ -142,8 +143,7 @@ def check(
 ) -> list[str]:
     """What is wrong with a world and, where a config is named, with its learner and networks, in words."""
     import_user_code(imports)
-    settings = _settings_of(env) | flatten(overrides)
-    resolved = resolve(layers_for(config, env_config, settings))
+    resolved = resolve(layers_for(config, env_config, _settings_of(env) | flatten(overrides)))
     world = make_world(resolved.config, purpose="train", rows=rows)
     try:
         problems = check_world(world)
@@ -170,9 +170,26 @@ def check_env(
     if isinstance(env, gym.Env):
         kept = KeptOpen(env)
         return check(None, "gym", env=lambda: kept, rows=1, imports=imports, **overrides)
-    if isinstance(env, str) and (env.endswith((".yaml", ".yml")) or env in config_names("envs")):
-        return check(None, env, rows=rows, imports=imports, **overrides)
+    if _is_preset(env):
+        return check(None, str(env), rows=rows, imports=imports, **overrides)
     return check(None, None, env=env, rows=rows, imports=imports, **overrides)
+
+
+def make_env(env: Env = "pendulum", *, imports: tuple[str, ...] = (), **overrides: Any) -> SingleEnv:
+    """One row of a world as a plain Gymnasium environment, with actions in the world's own units.
+
+    `env` is a preset, a Gymnasium id, a registered world, a class, or a function that makes an environment.
+    """
+    import_user_code(imports)
+    config = config_for(None, env, flatten(overrides)).config
+    return SingleEnv(make_world(config, purpose=evaluation_names(config)[0], rows=1))
+
+
+def config_for(config: str | None, env: Env, overrides: dict[str, Any]) -> Resolved:
+    """The settings for an environment that is named by a preset or in any of the ways that `train` takes."""
+    if _is_preset(env):
+        return resolve(layers_for(config, str(env), overrides))
+    return resolve(layers_for(config, None, _settings_of(env) | overrides))
 
 
 # ---- what `env` may be ------------------------------------------------------------------------------------------
@@ -197,6 +214,10 @@ def _prepare(
     label = env_config or own.replace("/", "-")
     folder = Path(run) if run else new_folder(resolved, Path(runs), config, label)
     return Run.create(folder, resolved, shlex.join(sys.argv))
+
+
+def _is_preset(env: object) -> bool:
+    return isinstance(env, str) and (env.endswith((".yaml", ".yml")) or env in config_names("envs"))
 
 
 def _settings_of(env: Env | None) -> dict[str, Any]:

@@ -155,9 +155,10 @@ def view(cfg: GymConfig, mode: str) -> EnvRows:
 @worlds.register("control/gym", config=GymConfig, view=view, workers=True)
 def gym_world(cfg: GymConfig, *, rows: int, purpose: str, where: Where | None = None) -> World:
     """Any Gymnasium environment with continuous actions, by id."""
-    make = partial(make_env, cfg, purpose, None, _maker(cfg))
-    if where is not None and where.workers:
-        check_sendable(make)
+    given_one = _maker(cfg)
+    if given_one is not None and where is not None and where.workers:
+        check_sendable(given_one)
+    make = partial(make_env, cfg, purpose, None, given_one)
     env = make()
     bounds = env.low, env.high
     env.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator
-from typing import Generic
+from typing import Generic, Literal
 
 from twofold.base import finite
 from twofold.base.errors import ConfigError
@@ -18,6 +18,8 @@ from twofold.core.evaluate import Interrupted, evaluate
 from twofold.core.experience import Item
 from twofold.core.protocols import Keeper, Learner, Metrics, Policy, State, World
 from twofold.core.replay import ReplayConfig, make_replay
+
+SinkName = Literal["tensorboard", "csv", "wandb", "mlflow"]
 
 
 @settings
@@ -85,6 +87,7 @@ class TrainerConfig:
     keep_checkpoints: int = setting("checkpoints kept", default=2, gt=0, neutral=True)
     headline: str = setting("the metric of the evaluations that logs and curves show", default="return")
     tensorboard: bool = setting("write TensorBoard's files, too", default=True, neutral=True)
+    sinks: tuple[SinkName, ...] = setting("metrics go there, too", default=(), aliases=("log",), neutral=True)
 
     def __post_init__(self) -> None:
         if self.workers > self.rows:

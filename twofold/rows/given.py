@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
+import sys
 from functools import partial
 from types import FunctionType
 from typing import Any
@@ -44,11 +44,12 @@ def given(name: str) -> MakeEnv:
 
 
 def check_sendable(make: MakeEnv) -> None:
-    """Refuse what cannot be sent to worker processes, before one of them fails."""
-    try:
-        pickle.dumps(make)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
+    """Refuse what worker processes could not find, before one of them fails."""
+    made = make.func if isinstance(make, partial) else make
+    module = sys.modules.get(made.__module__)
+    known = isinstance(made, (type, FunctionType)) and vars(module or {}).get(made.__qualname__) is made
+    if not known or "__file__" not in vars(module):
         raise WorldError(
-            f"an environment that is not defined in a file cannot be made in worker processes ({error}): "
-            "move it into a module, or set trainer.workers=0"
-        ) from None
+            "an environment that no file defines at its top level cannot be made in worker processes: move it "
+            "into a module, or set trainer.workers=0"
+        )
