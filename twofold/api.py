@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import FunctionType
+from typing import TypeAlias
 
 import gymnasium as gym
 from gymnasium.vector import VectorEnv
 
 from twofold.assemble import Parts, Scores, Trained, in_pieces, new_folder, run_to_end, torch_as
 from twofold.base.errors import UserError
+from twofold.base.foreign import AnyEnv
 from twofold.base.progress import Progress
+from twofold.base.values import Json, Values
 from twofold.check import check_learner, check_networks
 from twofold.core.protocols import Bounded, Metrics
 from twofold.core.seeding import generator
@@ -31,7 +34,8 @@ from twofold.show.notebook import fitting_bar
 from twofold.store.policy_file import LoadedPolicy
 from twofold.store.run import Run
 
-Env = str | type[Any] | Callable[..., Any]  # a Gymnasium id, a registered world, a class, or a function
+# A Gymnasium id or a registered world, or a class or function that makes an environment.
+Env: TypeAlias = str | Callable[..., object]
 _ID = re.compile(r"-v\d+$")
 
 
@@ -45,7 +49,7 @@ def train(
     imports: tuple[str, ...] = (),
     progress: Progress | bool | None = None,
     on_folder: Callable[[Path], None] | None = None,
-    **overrides: Any,
+    **overrides: object,
 ) -> Trained:
     """Train to the end, or resume a run of the same settings, perhaps for more steps.
 
@@ -54,7 +58,31 @@ def train(
     `run` is the run directory; without it a new one is made below `runs`. `progress=True` shows a bar that fits
     (notebook or terminal). `overrides` are settings, such as seed=1, steps=20_000 or learner={"gamma": 0.98}.
     """
-    prepared = _prepare(config, env_config, env, run, runs, imports, overrides)
+    return train_with(
+        config,
+        env_config,
+        overrides if env is None else {**overrides, "env": env},
+        run=run,
+        runs=runs,
+        imports=imports,
+        progress=progress,
+        on_folder=on_folder,
+    )
+
+
+def train_with(
+    config: str | None,
+    env_config: str | None,
+    overrides: Mapping[str, object],
+    *,
+    run: str | Path | None = None,
+    runs: str | Path = "runs",
+    imports: tuple[str, ...] = (),
+    progress: Progress | bool | None = None,
+    on_folder: Callable[[Path], None] | None = None,
+) -> Trained:
+    """`train` with the settings as one dictionary, in which any name may stand."""
+    prepared = _prepare(config, env_config, overrides, run, runs, imports)
     return run_to_end(prepared, imports, _bar(progress), on_folder)
 
 
@@ -80,14 +108,15 @@ def iterate(
     runs: str | Path = "runs",
     imports: tuple[str, ...] = (),
     progress: Progress | bool | None = None,
-    **overrides: Any,
+    **overrides: object,
 ) -> Iterator[Moment]:
     """Train as `train` does, one log line at a time: `for now in twofold.iterate(...)` takes the place of callbacks.
 
     Leaving the loop saves everything; the same call with the same `run` resumes it, bit for bit. `trainer.log_every`
     says how often it gives way. Between two moments torch and signals are the caller's.
     """
-    prepared = _prepare(config, env_config, env, run, runs, imports, overrides)
+    settings = overrides if env is None else {**overrides, "env": env}
+    prepared = _prepare(config, env_config, settings, run, runs, imports)
     return _moments(prepared, imports, _bar(progress))
 
 
@@ -111,7 +140,7 @@ def _moment(run: Run, parts: Parts) -> Moment:
     bounds = world.action_bounds if isinstance(world, Bounded) else None
     greedy = trainer.learner.policy(explore=False, rows=1, rng=generator(0, "evaluation"))
     spaces = world.single_observation_space, world.single_action_space
-    score = {"step": trainer.steps}
+    score: dict[str, Json] = {"step": trainer.steps}
     policy = LoadedPolicy(
         run.resolved.values, str(run.folder), trainer.learner, greedy, *spaces, bounds, score
     )
@@ -127,7 +156,7 @@ def load_run(path: str | Path, *, env: Env | None = None, imports: tuple[str, ..
     """
     import_user_code(imports)
     if env is not None:
-        _settings_of(env)
+        _named(env)
     run = Run.open(Path(path))
     return Trained(run.folder, run.test_scores() or {}, imports)
 
@@ -139,11 +168,24 @@ def check(
     env: Env | None = None,
     rows: int = 2,
     imports: tuple[str, ...] = (),
-    **overrides: Any,
+    **overrides: object,
 ) -> list[str]:
     """What is wrong with a world and, where a config is named, with its learner and networks, in words."""
+    settings = overrides if env is None else {**overrides, "env": env}
+    return check_with(config, env_config, settings, rows=rows, imports=imports)
+
+
+def check_with(
+    config: str | None,
+    env_config: str | None,
+    overrides: Mapping[str, object],
+    *,
+    rows: int = 2,
+    imports: tuple[str, ...] = (),
+) -> list[str]:
+    """`check` with the settings as one dictionary, in which any name may stand."""
     import_user_code(imports)
-    resolved = resolve(layers_for(config, env_config, _settings_of(env) | flatten(overrides)))
+    resolved = resolve(layers_for(config, env_config, _settings(overrides)))
     world = make_world(resolved.config, purpose="train", rows=rows)
     try:
         problems = check_world(world)
@@ -155,11 +197,11 @@ def check(
 
 
 def check_env(
-    env: Env | gym.Env[Any, Any] | VectorEnv = "gym",
+    env: Env | AnyEnv | VectorEnv = "gym",
     *,
     rows: int = 2,
     imports: tuple[str, ...] = (),
-    **overrides: Any,
+    **overrides: object,
 ) -> list[str]:
     """What is wrong with an environment, in words; an empty list if it keeps the contract.
 
@@ -169,27 +211,27 @@ def check_env(
         return check_world(env)  # type: ignore[arg-type]  # whether it is a World is what is checked
     if isinstance(env, gym.Env):
         kept = KeptOpen(env)
-        return check(None, "gym", env=lambda: kept, rows=1, imports=imports, **overrides)
+        return check_with(None, "gym", {**overrides, "env": lambda: kept}, rows=1, imports=imports)
     if _is_preset(env):
-        return check(None, str(env), rows=rows, imports=imports, **overrides)
-    return check(None, None, env=env, rows=rows, imports=imports, **overrides)
+        return check_with(None, str(env), overrides, rows=rows, imports=imports)
+    return check_with(None, None, {**overrides, "env": env}, rows=rows, imports=imports)
 
 
-def make_env(env: Env = "pendulum", *, imports: tuple[str, ...] = (), **overrides: Any) -> SingleEnv:
+def make_env(env: Env = "pendulum", *, imports: tuple[str, ...] = (), **overrides: object) -> SingleEnv:
     """One row of a world as a plain Gymnasium environment, with actions in the world's own units.
 
     `env` is a preset, a Gymnasium id, a registered world, a class, or a function that makes an environment.
     """
     import_user_code(imports)
-    config = config_for(None, env, flatten(overrides)).config
+    config = config_for(None, env, overrides).config
     return SingleEnv(make_world(config, purpose=evaluation_names(config)[0], rows=1))
 
 
-def config_for(config: str | None, env: Env, overrides: dict[str, Any]) -> Resolved:
+def config_for(config: str | None, env: Env, overrides: Mapping[str, object]) -> Resolved:
     """The settings for an environment that is named by a preset or in any of the ways that `train` takes."""
     if _is_preset(env):
-        return resolve(layers_for(config, str(env), overrides))
-    return resolve(layers_for(config, None, _settings_of(env) | overrides))
+        return resolve(layers_for(config, str(env), _settings(overrides)))
+    return resolve(layers_for(config, None, _settings({**overrides, "env": env})))
 
 
 # ---- what `env` may be ------------------------------------------------------------------------------------------
@@ -198,32 +240,41 @@ def config_for(config: str | None, env: Env, overrides: dict[str, Any]) -> Resol
 def _prepare(
     config: str | None,
     env_config: str | None,
-    env: Env | None,
+    overrides: Mapping[str, object],
     run: str | Path | None,
     runs: str | Path,
     imports: tuple[str, ...],
-    overrides: dict[str, Any],
 ) -> Run:
     """The run directory, new or to be resumed."""
     import_user_code(imports)
-    settings = _settings_of(env) | flatten(overrides)
+    settings = _settings(overrides)
     if env_config is None and "env" not in settings:
         env_config = "pendulum"
     resolved = resolve(layers_for(config, env_config, settings))
-    own = env if isinstance(env, str) else str(getattr(env, "__name__", "env"))
-    label = env_config or own.replace("/", "-")
+    label = env_config or _label(overrides["env"])
     folder = Path(run) if run else new_folder(resolved, Path(runs), config, label)
     return Run.create(folder, resolved, shlex.join(sys.argv))
+
+
+def _label(env: object) -> str:
+    """What a run directory is called after."""
+    if isinstance(env, str):
+        return env.replace("/", "-")
+    return env.__name__ if isinstance(env, (type, FunctionType)) else type(env).__name__
 
 
 def _is_preset(env: object) -> bool:
     return isinstance(env, str) and (env.endswith((".yaml", ".yml")) or env in config_names("envs"))
 
 
-def _settings_of(env: Env | None) -> dict[str, Any]:
+def _settings(overrides: Mapping[str, object]) -> Values:
+    """Settings by dotted name; `env` may be any of the ways to name an environment."""
+    rest = flatten({name: value for name, value in overrides.items() if name != "env"})
+    return (_named(overrides["env"]) if "env" in overrides else {}) | rest
+
+
+def _named(env: object) -> Values:
     """The settings that name an environment."""
-    if env is None:
-        return {}
     if isinstance(env, str):
         known = _ID.search(env) is not None or env in gym.registry
         return {"env": "control/gym", "env_args.id": env} if known else {"env": env}
@@ -233,6 +284,8 @@ def _settings_of(env: Env | None) -> dict[str, Any]:
             f"env is one {kind}, but training and evaluation each need their own: give the class or a function, "
             f"as in env={kind} or env=lambda: {kind}(...)"
         )
+    if not callable(env):
+        raise UserError(f"env must be a name, a class or a function that makes an environment, got {env!r}")
     if name := worlds.name_of(env):
         return {"env": name}
     return {"env": "control/gym", "env_args.id": give(env)}

@@ -10,21 +10,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import torch
 
 from twofold.base.errors import UserError
+from twofold.base.foreign import AnySpace
 from twofold.base.progress import Progress, Quiet
 from twofold.base.statistics import summaries
+from twofold.base.values import Json, number
 from twofold.core.evaluate import evaluate
-from twofold.core.protocols import Learner, Summary, World
+from twofold.core.protocols import AnyLearner, Summary, World
 from twofold.core.seeding import TEST, Generators, generator
 from twofold.core.trainer import Trainer
+from twofold.rows.envs import EnvRows
 from twofold.rows.world import evaluation_names, make_world
 from twofold.settings.config import Config, Layer, Resolved, resolve
-from twofold.show.play import frames_per_second, play, viewed_world, write_video
+from twofold.show.play import play, viewed_world, write_video
 from twofold.show.plot import draw_curve
-from twofold.store.columns import Columns
+from twofold.store.columns import Columns, numbers
 from twofold.store.keeper import RunKeeper
 from twofold.store.policy_file import LoadedPolicy, load_policy, make_learner
 from twofold.store.run import Run
@@ -55,7 +57,7 @@ def _flushes_denormals() -> bool:
 class Parts:
     """A run that is put together: what trains it, and what keeps it."""
 
-    trainer: Trainer[Any]
+    trainer: Trainer[Any]  # Any: of the learner's own items, as in AnyLearner
     keeper: RunKeeper
 
     def close(self) -> None:
@@ -73,9 +75,8 @@ def assemble(run: Run, imports: tuple[str, ...] = ()) -> Parts:
         for name in evaluation_names(config)
     }
     rngs = Generators(config.seed)
-    learner: Learner[Any] = make_learner(
-        config, world.single_observation_space, world.single_action_space, rngs
-    )
+    spaces = world.single_observation_space, world.single_action_space
+    learner: AnyLearner = make_learner(config, *spaces, rngs, config.device)
     keeper = RunKeeper(run)
     trainer = Trainer(config.trainer, config.replay, learner, world, evaluations, keeper, rngs)
     return Parts(trainer, keeper)
@@ -115,13 +116,13 @@ class Trained:
 
     def metrics(self) -> Columns:
         """What was logged while it trained, as arrays by name; `.frame()` makes a pandas data frame of them."""
-        return Columns.of(Run.open(self.folder).metrics.read())
+        return Columns.of([numbers(record) for record in Run.open(self.folder).metrics.read()])
 
     def evaluations(self, world: str | None = None, what: str = "mean") -> Columns:
         """The validation curve: the `what` (mean, std, low, high, min) of every metric in a world (the first)."""
         records = Run.open(self.folder).evaluations.read()
-        world = world or next((record["world"] for record in records), None)
-        return Columns.of([_flat(record, what) for record in records if record["world"] == world])
+        chosen = world or next((record["world"] for record in records), None)
+        return Columns.of([_flat(record, what) for record in records if record["world"] == chosen])
 
     def resume(self, steps: int | None = None, progress: Progress | None = None) -> Trained:
         """Train from the newest checkpoint to the end, or to a later end than it had."""
@@ -148,10 +149,15 @@ class Trained:
             world.close()
 
 
-def _flat(record: dict[str, Any], what: str) -> dict[str, float]:
+def _flat(record: dict[str, Json], what: str) -> dict[str, float]:
     """A line of the evaluations as step and one number for each metric."""
-    inner = {name: values[what] for name, values in record.items() if isinstance(values, dict)}
-    return {"step": record["step"], **inner}
+    found = {name: number(values, what) for name, values in record.items() if isinstance(values, dict)}
+    return {"step": number(record, "step"), **found}
+
+
+def frames_per_second(world: World) -> int:
+    """As fast as the world says that it runs; ten pictures a second where it says nothing."""
+    return int(world.envs[0].metadata.get("render_fps", 30)) if isinstance(world, EnvRows) else 10
 
 
 def new_folder(resolved: Resolved, root: Path, config: str | None, env_config: str | None) -> Path:
@@ -245,7 +251,7 @@ def world_of(policy: LoadedPolicy, purpose: str, rows: int) -> World:
 def fits(policy: LoadedPolicy, world: World) -> None:
     """Refuse a policy that was trained for other observations or actions than the world's."""
     ours = (("observation", policy.observation_space), ("action", policy.action_space))
-    theirs: tuple[gym.Space[Any], ...] = (world.single_observation_space, world.single_action_space)
+    theirs: tuple[AnySpace, ...] = (world.single_observation_space, world.single_action_space)
     for (kind, own), space in zip(ours, theirs, strict=True):
         if wrong := difference(own, space):
             raise UserError(
@@ -254,7 +260,7 @@ def fits(policy: LoadedPolicy, world: World) -> None:
             )
 
 
-def untrained(config: Config, policy: LoadedPolicy) -> Learner[Any]:
+def untrained(config: Config, policy: LoadedPolicy) -> AnyLearner:
     """The learner that a policy began as."""
     rngs = Generators(config.seed)
     return make_learner(config, policy.observation_space, policy.action_space, rngs)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from twofold.base import tree
 
 
-def first_bad(**trees: Any) -> str | None:
+def first_bad(**trees: object) -> str | None:
     """The path of the first array that holds a NaN or an infinity, such as 'obs' or 'next_obs.position'."""
     for name, branch in trees.items():
         if isinstance(branch, np.ndarray):  # the common case, without walking

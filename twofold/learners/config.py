@@ -7,7 +7,6 @@ from typing import Literal
 from twofold.base.errors import ConfigError
 from twofold.base.setting import setting, settings
 from twofold.core.schedules import Schedule
-from twofold.nets.device import DeviceName
 
 EngineName = Literal["auto", "fused", "autograd"]
 
@@ -61,7 +60,6 @@ class TD3Config:
         "a lower (n-step) reward counts as this: a fall's -100 drowns all else", default=None
     )
     engine: EngineName = setting("how gradients are computed; auto: the fastest that can", default="auto")
-    device: DeviceName = setting("where learning computes; auto: a GPU if there is one", default="cpu")
 
     def __post_init__(self) -> None:
         for name, schedule in (("lr_decay", self.lr_decay), ("reward_floor", self.reward_floor)):

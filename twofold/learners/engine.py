@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from twofold.learners.nets import Nets
 
 Seen = TypeVar("Seen")  # an observation as the networks of an engine take it
 Tensors = Tensor | dict[str, Tensor]
+AnyEngine: TypeAlias = "Engine[Any]"  # Any: TD3 hands what networks see through and never looks at it
 
 
 @dataclass(frozen=True)

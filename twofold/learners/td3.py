@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from twofold.base.errors import ConfigError
+from twofold.base.foreign import AnySpace
 from twofold.core.experience import Transition
 from twofold.core.protocols import Metrics, Policy, State
 from twofold.core.seeding import Generators
 from twofold.core.writers import TransitionWriter
 from twofold.learners.actor_critic import ActorCritic
 from twofold.learners.config import TD3Config
-from twofold.learners.engine import Engine
 from twofold.learners.nets import Nets
-from twofold.nets.device import device_of
 from twofold.nets.flat import Adam, Flat
 from twofold.settings.registry import learners
 
@@ -33,8 +30,8 @@ class TD3:
         cfg: TD3Config,
         *,
         networks: ActorCritic,
-        observation_space: gym.Space[Any],
-        action_space: gym.Space[Any],
+        observation_space: AnySpace,
+        action_space: AnySpace,
         rngs: Generators,
     ) -> None:
         if not isinstance(networks, ActorCritic):
@@ -43,13 +40,11 @@ class TD3:
         self.observation_space, self.action_space = observation_space, action_space
         self.rng = rngs["smoothing"]
         self.updates = 0
-        place = device_of(cfg.device)
-        both = networks.actor().to(place), networks.critic().to(place)
+        both = networks.actor().to(networks.place), networks.critic().to(networks.place)
         self.nets = Nets.of(*both, averaged=cfg.actor_average > 0)
         self.actor_optimiser = Adam(self.nets.actor, cfg.actor_lr, weight_decay=cfg.weight_decay)
         self.critic_optimiser = Adam(self.nets.critic, cfg.critic_lr, weight_decay=cfg.weight_decay)
-        # Each engine has observations of its own.
-        self.engine: Engine[Any] = networks.engine(self.nets, cfg, self.rng)
+        self.engine = networks.engine(self.nets, cfg, self.rng)
         self.critic_loss = self.actor_loss = self.nets.critic.values.new_zeros(())
         self._metrics: Metrics | None = None  # of the last update before a resume
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from twofold.base import tree
-from twofold.core.experience import blank_like
+from twofold.core.experience import Array, Obs, blank_like
 from twofold.core.protocols import World
 
 
@@ -61,7 +59,7 @@ def _unkept(world: World) -> list[str]:
     return problems
 
 
-def _random_actions(world: World, rng: np.random.Generator) -> Any:
+def _random_actions(world: World, rng: np.random.Generator) -> Array:
     space = world.single_action_space
     if isinstance(space, gym.spaces.MultiDiscrete):
         nvec = np.asarray(space.nvec)
@@ -69,13 +67,13 @@ def _random_actions(world: World, rng: np.random.Generator) -> Any:
     return rng.uniform(-1, 1, (world.num_envs, *(space.shape or ()))).astype(np.float32)
 
 
-def _played(world: World, actions: list[Any], seed: int, problems: list[str]) -> list[Any]:
+def _played(world: World, actions: list[Array], seed: int, problems: list[str]) -> list[object]:
     """Step through the actions, starting new episodes where they end; what was seen."""
     rows = world.num_envs
     seeds = [seed + row for row in range(rows)]
     obs, _ = world.reset(seed=list(seeds), options={"reset_mask": np.ones(rows, bool)})
     _check_obs(world, obs, "reset", problems)
-    seen: list[Any] = [tree.copy(obs)]
+    seen: list[object] = [tree.copy(obs)]
     for action in actions:
         obs, reward, terminated, truncated, _ = world.step(action)
         _check_obs(world, obs, "step", problems)
@@ -91,7 +89,7 @@ def _played(world: World, actions: list[Any], seed: int, problems: list[str]) ->
     return seen
 
 
-def _check_obs(world: World, obs: Any, where: str, problems: list[str]) -> None:
+def _check_obs(world: World, obs: Obs, where: str, problems: list[str]) -> None:
     wanted = dict(tree.items(blank_like(world.single_observation_space, world.num_envs), "obs"))
     given = dict(tree.items(obs, "obs"))
     for path in wanted.keys() | given.keys():
@@ -104,13 +102,13 @@ def _check_obs(world: World, obs: Any, where: str, problems: list[str]) -> None:
             problems.append(f"{where}: {path} holds NaN or infinity")
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, (list, tuple)):
+def _same(one: object, other: object) -> bool:
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
         return len(one) == len(other) and all(_same(a, b) for a, b in zip(one, other, strict=True))
     return tree.equal(one, other)
 
 
-def _check_resume(world: World, actions: list[Any], seed: int) -> list[str]:
+def _check_resume(world: World, actions: list[Array], seed: int) -> list[str]:
     """Snapshot in the middle, play on, restore, play on again: both must agree."""
     rows = world.num_envs
     world.reset(seed=[seed + row for row in range(rows)], options={"reset_mask": np.ones(rows, bool)})

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import gymnasium as gym
 import numpy as np
@@ -12,11 +11,13 @@ from gymnasium.vector.utils import batch_space
 
 from twofold.base import tree
 from twofold.base.errors import WorldError
+from twofold.base.foreign import AnyEnv, AnySpace, Frames, Info
 from twofold.core.experience import Array, Obs, blank_like
 from twofold.core.protocols import State
 
 _MAX_ROWS = 10_000
-MakeEnv = Callable[[], "gym.Env[Any, Any]"]
+MakeEnv = Callable[[], AnyEnv]
+Seeds = int | Sequence[int | None] | None
 
 
 class EpisodeLog:
@@ -58,7 +59,7 @@ class EpisodeLog:
         self._counts = [0 if a is None else len(a) for a in saved]
 
 
-def as_float32(space: gym.Space[Any]) -> gym.Space[Any]:
+def as_float32(space: AnySpace) -> AnySpace:
     """The space with float64 boxes as float32: what networks take and replay keeps."""
     if isinstance(space, gym.spaces.Dict):
         return gym.spaces.Dict({key: as_float32(sub) for key, sub in space.spaces.items()})
@@ -67,7 +68,7 @@ def as_float32(space: gym.Space[Any]) -> gym.Space[Any]:
     return space
 
 
-def rows_spaces(world: Any, rows: int, env: gym.Env[Any, Any]) -> None:
+def rows_spaces(world: VectorEnv[Obs, Array, Array], rows: int, env: AnyEnv) -> None:
     """Give a VectorEnv the spaces of `rows` copies of `env`."""
     world.num_envs = rows
     world.single_observation_space = as_float32(env.observation_space)
@@ -76,7 +77,7 @@ def rows_spaces(world: Any, rows: int, env: gym.Env[Any, Any]) -> None:
     world.action_space = batch_space(env.action_space, rows)
 
 
-def gather_info(infos: list[dict[str, Any]], rows: int) -> dict[str, Any]:
+def gather_info(infos: list[Info], rows: int) -> Info:
     """The `info["episode"]` dicts of single environments as arrays [N]; absent values are NaN."""
     found: dict[str, Array] = {}
     for row, info in enumerate(infos):
@@ -109,11 +110,11 @@ class EnvRows(VectorEnv):
         self._obs = blank_like(self.single_observation_space, rows)
         self.render_mode = self.envs[0].render_mode
 
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Obs, dict[str, Any]]:
+    def reset(self, *, seed: Seeds = None, options: Info | None = None) -> tuple[Obs, Info]:
         mask = (options or {}).get("reset_mask", np.ones(self.num_envs, bool))
         seeds = (
             seed
-            if isinstance(seed, (list, tuple))
+            if isinstance(seed, Sequence)
             else [None if seed is None else seed + i for i in range(self.num_envs)]
         )
         self._obs = tree.copy(self._obs)
@@ -121,24 +122,25 @@ class EnvRows(VectorEnv):
             self._put(row, self._start(row, seeds[row]))
         return tree.copy(self._obs), {}
 
-    def _start(self, row: int, seed: int | None) -> Any:
+    def _start(self, row: int, seed: int | None) -> Obs:
         if self.fresh and self.log.seeds[row] != -1:
             self.envs[row].close()
             self.envs[row] = self._make_env()
         self.log.start(row, -1 if seed is None else seed)
-        return self.envs[row].reset(seed=seed)[0]
+        obs: Obs = self.envs[row].reset(seed=seed)[0]
+        return obs
 
-    def _put(self, row: int, obs: Any) -> None:
+    def _put(self, row: int, obs: Obs) -> None:
         if not isinstance(self._obs, dict):
             self._obs[row] = obs
         else:
             tree.map(lambda whole, part: whole.__setitem__(row, part), self._obs, obs)
 
-    def step(self, actions: Array) -> tuple[Obs, Array, Array, Array, dict[str, Any]]:
+    def step(self, actions: Array) -> tuple[Obs, Array, Array, Array, Info]:
         rows = self.num_envs
         self._obs = tree.map(np.empty_like, self._obs)
         reward, terminated, truncated = np.empty(rows), np.empty(rows, bool), np.empty(rows, bool)
-        infos: list[dict[str, Any]] = []
+        infos: list[Info] = []
         for row, env in enumerate(self.envs):
             self.log.step(row, actions[row])
             obs, reward[row], terminated[row], truncated[row], info = env.step(actions[row])
@@ -161,9 +163,9 @@ class EnvRows(VectorEnv):
                 self.log.step(row, action)
                 self._put(row, self.envs[row].step(action)[0])
 
-    def render(self) -> Any:
+    def render(self) -> Frames:
         return tuple(env.render() for env in self.envs)
 
-    def close_extras(self, **kwargs: Any) -> None:
+    def close_extras(self, **kwargs: object) -> None:
         for env in self.envs:
             env.close()

@@ -3,36 +3,40 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import partial
 from types import FunctionType
-from typing import Any
-
-import gymnasium as gym
+from typing import TypeAlias
 
 from twofold.base.errors import WorldError
-from twofold.rows.envs import MakeEnv
+from twofold.base.foreign import AnyWrapper
 
 PREFIX = "python:"  # of ids that only the process which handed the environment over understands
-_GIVEN: dict[str, MakeEnv] = {}
+Make: TypeAlias = Callable[..., object]  # whether it is an environment is seen when it is made
+_GIVEN: dict[str, Make] = {}
 
 
-class KeptOpen(gym.Wrapper[Any, Any, Any, Any]):
+class KeptOpen(AnyWrapper):
     """An environment that stays its owner's: closing the world does not close it."""
 
     def close(self) -> None:
         """Nothing: its owner closes it."""
 
 
-def give(make: MakeEnv) -> str:
-    """The id under which worlds of this process find what `make` makes."""
+def _named(make: Make) -> type | FunctionType:
+    """The class or function that a maker is, or is an object of."""
     made = make.func if isinstance(make, partial) else make
-    own = made.__qualname__ if isinstance(made, (type, FunctionType)) else type(made).__qualname__
-    name = f"{PREFIX}{made.__module__}.{own}"
+    return made if isinstance(made, (type, FunctionType)) else type(made)
+
+
+def give(make: Make) -> str:
+    """The id under which worlds of this process find what `make` makes."""
+    name = f"{PREFIX}{_named(make).__module__}.{_named(make).__qualname__}"
     _GIVEN[name] = make
     return name
 
 
-def given(name: str) -> MakeEnv:
+def given(name: str) -> Make:
     """What makes the environment that was handed over under this id."""
     if name not in _GIVEN:
         short = name.removeprefix(PREFIX)
@@ -43,12 +47,14 @@ def given(name: str) -> MakeEnv:
     return _GIVEN[name]
 
 
-def check_sendable(make: MakeEnv) -> None:
+def check_sendable(make: Make) -> None:
     """Refuse what worker processes could not find, before one of them fails."""
-    made = make.func if isinstance(make, partial) else make
-    module = sys.modules.get(made.__module__)
-    known = isinstance(made, (type, FunctionType)) and vars(module or {}).get(made.__qualname__) is made
-    if not known or "__file__" not in vars(module):
+    module = sys.modules.get(_named(make).__module__)
+    if (
+        module is None
+        or module.__dict__.get(_named(make).__qualname__) is not _named(make)
+        or not module.__file__
+    ):
         raise WorldError(
             "an environment that no file defines at its top level cannot be made in worker processes: move it "
             "into a module, or set trainer.workers=0"

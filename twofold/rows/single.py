@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import gymnasium as gym
 import numpy as np
 
 from twofold.base import tree
-from twofold.core.experience import Array
+from twofold.base.foreign import AnyEnv, Info
+from twofold.core.experience import Array, Obs
 from twofold.core.protocols import Bounded, World
 
 
-class SingleEnv(gym.Env[Any, Any]):
+class SingleEnv(AnyEnv):
     """A world of one row: observations without the axis of rows, actions in the world's own units."""
 
     def __init__(self, world: World) -> None:
@@ -23,16 +22,14 @@ class SingleEnv(gym.Env[Any, Any]):
             low, high = self._bounds = world.action_bounds
             self.action_space = gym.spaces.Box(low, high, dtype=np.float32)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Obs, Info]:
         """A new episode; without a seed, one that the last seed leads to."""
         super().reset(seed=seed)
         drawn = int(self.np_random.integers(2**31)) if seed is None else seed
         obs, _ = self.world.reset(seed=[drawn], options={"reset_mask": np.ones(1, bool)})
         return tree.index(obs, 0), {}
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Array) -> tuple[Obs, float, bool, bool, Info]:
         if self._bounds is not None:
             low, high = self._bounds
             action = (2 * (np.asarray(action, np.float32) - low) / (high - low) - 1).clip(-1, 1)

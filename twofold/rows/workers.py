@@ -10,8 +10,9 @@ import multiprocessing
 import signal
 import time
 import traceback
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
-from typing import Any
+from multiprocessing.context import SpawnProcess
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -20,11 +21,13 @@ from safetensors.numpy import save as encode
 
 from twofold.base import tree
 from twofold.base.errors import WorldError
+from twofold.base.foreign import Info
 from twofold.core.experience import Array, Obs, blank_like
 from twofold.core.protocols import State
-from twofold.rows.envs import EnvRows, EpisodeLog, MakeEnv, rows_spaces
+from twofold.rows.envs import EnvRows, EpisodeLog, MakeEnv, Seeds, rows_spaces
 from twofold.settings.imports import import_user_code
 
+Worker = tuple[SpawnProcess, Connection]
 _READY = b"ready"
 _START_LIMIT = 120.0  # seconds for a new process to import everything and make its environments
 log = logging.getLogger("twofold")
@@ -104,9 +107,9 @@ class WorkerRows(VectorEnv):
         self._failures: collections.deque[float] = collections.deque()
         self._obs = blank_like(self.single_observation_space, rows)
         self._starting = set(range(len(self._slices)))
-        self._workers: list[tuple[Any, Connection] | None] = [self._spawn(part) for part in self._slices]
+        self._workers: list[Worker | None] = [self._spawn(part) for part in self._slices]
 
-    def _spawn(self, part: slice) -> tuple[Any, Connection]:
+    def _spawn(self, part: slice) -> Worker:
         make_env, fresh, imports = self._arguments
         ours, theirs = self._context.Pipe()
         process = self._context.Process(
@@ -116,8 +119,10 @@ class WorkerRows(VectorEnv):
         theirs.close()
         return process, ours
 
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Obs, dict[str, Any]]:
+    def reset(self, *, seed: Seeds = None, options: Info | None = None) -> tuple[Obs, Info]:
         mask = (options or {}).get("reset_mask", np.ones(self.num_envs, bool))
+        if not isinstance(seed, Sequence):
+            raise TypeError("worker rows take a seed for each row")
         seeds = np.array([-1 if s is None else s for s in seed], np.int64)
         for row in np.flatnonzero(mask).tolist():
             self.log.start(row, int(seeds[row]))
@@ -153,7 +158,7 @@ class WorkerRows(VectorEnv):
                 break
         return tree.equal(tree.index(before, rows), tree.index(tree.index(self._obs, part), rows))
 
-    def step(self, actions: Array) -> tuple[Obs, Array, Array, Array, dict[str, Any]]:
+    def step(self, actions: Array) -> tuple[Obs, Array, Array, Array, Info]:
         rows = self.num_envs
         self._obs = tree.copy(self._obs)
         reward, terminated, truncated = np.zeros(rows), np.zeros(rows, bool), np.zeros(rows, bool)
@@ -172,7 +177,7 @@ class WorkerRows(VectorEnv):
                 values[part] = answer[name]
         for row in np.flatnonzero(~broken).tolist():
             self.log.step(row, actions[row])
-        info: dict[str, Any] = {"episode": episode} if episode else {}
+        info: Info = {"episode": episode} if episode else {}
         return self._obs, reward, terminated, truncated, info | ({"broken": broken} if broken.any() else {})
 
     def _step_again(self, i: int, actions: Array) -> dict[str, Array] | None:
@@ -187,7 +192,7 @@ class WorkerRows(VectorEnv):
             leaf[self._slices[i]] = old  # the last that was real
         return None
 
-    def _worker(self, i: int) -> tuple[Any, Connection]:
+    def _worker(self, i: int) -> Worker:
         worker = self._workers[i]
         if worker is None:
             raise WorldError("the environment workers are stopped")
@@ -277,6 +282,6 @@ class WorkerRows(VectorEnv):
                     "an environment worker failed while its episode was played again; try once more"
                 )
 
-    def close_extras(self, **kwargs: Any) -> None:
+    def close_extras(self, **kwargs: object) -> None:
         for i in range(len(self._workers)):
             self._stop(i)

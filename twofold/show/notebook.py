@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import html
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 from twofold.base.progress import Progress, Quiet
 from twofold.show.console import Bar
+
+if TYPE_CHECKING:
+    from IPython.display import HTML, DisplayHandle
 
 
 class NotebookBar:
     """A bar with steps, speed and the last evaluation in the output of a notebook's cell."""
 
     def __init__(self) -> None:
-        self._handle: Any = None
+        self._handle: DisplayHandle | None = None
         self._total = 1
 
     def start(self, done: int, total: int) -> None:
@@ -24,12 +27,14 @@ class NotebookBar:
         self._handle = display(self._shown(done, ""), display_id=True)
 
     def update(self, done: int, speed: float, last_return: float) -> None:
+        if self._handle is None:
+            raise RuntimeError("start comes before update")
         self._handle.update(self._shown(done, f"{speed:,.0f} steps/s, return {last_return:.1f}"))
 
     def finish(self) -> None:
         """The bar stays as it was last."""
 
-    def _shown(self, done: int, text: str) -> Any:
+    def _shown(self, done: int, text: str) -> HTML:
         from IPython.display import HTML
 
         bar = f'<progress value="{done}" max="{self._total}" style="width: 50%"></progress>'

@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twofold.base.errors import MissingPackage
+from twofold.base.values import Json
 from twofold.core.experience import Array
 
 if TYPE_CHECKING:
     import pandas
+
+
+def numbers(record: Mapping[str, Json]) -> dict[str, float]:
+    """The numbers of a record by name."""
+    return {name: value for name, value in record.items() if isinstance(value, (int, float))}
 
 
 class Columns(dict[str, Array]):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from twofold.base.errors import CheckpointError, UserError
+from twofold.base.values import Json
 from twofold.store import files
 
 log = logging.getLogger("twofold")
@@ -23,7 +24,7 @@ class JsonLines:
         self._waiting = b""
         self._warned = False
 
-    def append(self, record: dict[str, Any]) -> None:
+    def append(self, record: Mapping[str, object]) -> None:
         self._waiting += json.dumps(record).encode() + b"\n"
         try:
             self._write()
@@ -80,9 +81,15 @@ class JsonLines:
             os.close(self._handle)
         self._handle, self._waiting = None, b""
 
-    def read(self) -> list[dict[str, Any]]:
+    def read(self) -> list[dict[str, Json]]:
         """Every whole line; a half-written last one is left out."""
         if not self.path.exists():
             return []
         lines = files.read_regular(self.path).split(b"\n")[:-1]
-        return [files.parse_json(line, self.path) for line in lines if line]
+        return [self._record(line) for line in lines if line]
+
+    def _record(self, line: bytes) -> dict[str, Json]:
+        record = files.parse_json(line, self.path)
+        if not isinstance(record, dict):
+            raise CheckpointError(f"{self.path} is damaged: a line of it is no JSON object")
+        return record

@@ -8,11 +8,11 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
 
 from twofold.base.errors import CheckpointError, UserError
 from twofold.base.statistics import summaries
-from twofold.core.protocols import Episodes, Summary
+from twofold.base.values import Json, table
+from twofold.core.protocols import Episodes, State, Summary
 from twofold.settings.config import Resolved, from_values, neutral, plain
 from twofold.store import files
 from twofold.store.checkpoint import Checkpoints
@@ -81,12 +81,12 @@ class Run:
         record = files.read_json(folder / "config.json")
         if not isinstance(record, dict) or not isinstance(record.get("values"), dict):
             raise CheckpointError(f"{folder / 'config.json'} is damaged")
-        values = record["values"] if record.get("format") == FORMAT else from_format_1(record["values"])
+        given = table(record, "values")
+        values = given if record.get("format") == FORMAT else from_format_1(given)
         resolved = from_values(values, str(folder / "config.json"))
-        origin = record.get("origin")
-        return cls(
-            folder, Resolved(resolved.config, resolved.values, origin if isinstance(origin, dict) else {})
-        )
+        noted = record.get("origin")
+        origin = {k: str(v) for k, v in noted.items()} if isinstance(noted, dict) else {}
+        return cls(folder, Resolved(resolved.config, resolved.values, origin))
 
     def with_changes(self, resolved: Resolved, command: str) -> Run:
         """This run with more steps, or with other settings that change no byte; other changes are refused."""
@@ -145,7 +145,7 @@ class Run:
         """How long the logs are at a checkpoint, everything in them durable."""
         return {"metrics": self.metrics.length(), "evaluations": self.evaluations.length()}
 
-    def check_logs(self, state: Any) -> None:
+    def check_logs(self, state: State) -> None:
         """Refuse a checkpoint that knows of more lines than the logs hold."""
         self.metrics.check(int(state["logs"]["metrics"]))
         self.evaluations.check(int(state["logs"]["evaluations"]))
@@ -191,7 +191,16 @@ class Run:
             raise CheckpointError(f"{path} is damaged: remove it to have it made again")
         if record.get("step") != step or record.get("policy") != weights_digest(self.best_policy):
             return None  # of a shorter run: the test is made again
-        return {name: scores for name, scores in record.items() if name not in _ABOUT_TEST}
+        worlds = {name: scores for name, scores in record.items() if name not in _ABOUT_TEST}
+        try:
+            return {w: {m: _summary(s) for m, s in table(scores).items()} for w, scores in worlds.items()}
+        except TypeError as error:
+            raise CheckpointError(f"{path} is damaged ({error}): remove it to have it made again") from None
+
+
+def _summary(written: Json) -> Summary:
+    """The numbers of a metric, without its episodes."""
+    return {name: value for name, value in table(written).items() if isinstance(value, (int, float))}
 
 
 def _with_values(found: Episodes) -> dict[str, dict[str, object]]:

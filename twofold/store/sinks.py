@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from twofold.base.errors import MissingPackage
 from twofold.settings.config import Resolved, plain
@@ -35,7 +35,7 @@ class TensorBoard:
     def __init__(self, folder: Path, resolved: Resolved, step: int) -> None:
         from torch.utils.tensorboard import SummaryWriter  # half a second: only when something is logged
 
-        self._writer: Any = SummaryWriter(str(files.real_folder(folder / "tensorboard")), purge_step=step)
+        self._writer = SummaryWriter(str(files.real_folder(folder / "tensorboard")), purge_step=step)
 
     def scalars(self, step: int, values: Scalars) -> None:
         for name, value in values.items():
@@ -71,6 +71,14 @@ def _rows(path: Path) -> list[list[str]]:
         return [row for row in csv.reader(file) if len(row) == 3 and row[0].isdigit()]
 
 
+class _Logged(Protocol):
+    """What is used of a run of W&B."""
+
+    def log(self, data: Scalars, step: int | None = None) -> None: ...
+
+    def finish(self) -> None: ...
+
+
 class WeightsAndBiases:
     """A run of W&B that is resumed under the same id; its own variables say which project and mode."""
 
@@ -79,7 +87,7 @@ class WeightsAndBiases:
             import wandb
         except ModuleNotFoundError:
             raise MissingPackage("wandb", "wandb", "--log=wandb") from None
-        self._run: Any = wandb.init(
+        self._run: _Logged = wandb.init(
             dir=str(folder),
             id=_identity(folder),
             name=folder.name,
@@ -106,7 +114,7 @@ class MLflow:
             raise MissingPackage("mlflow", "mlflow", "--log=mlflow") from None
         theirs = os.environ.get("MLFLOW_TRACKING_URI")
         with nullcontext() if theirs else _file_store_allowed():
-            self._client: Any = MlflowClient(theirs or (folder / "mlruns").resolve().as_uri())
+            self._client = MlflowClient(theirs or (folder / "mlruns").resolve().as_uri())
             self._id = self._resumed(_identity(folder)) or self._created(folder, resolved)
 
     def _experiment(self) -> str:

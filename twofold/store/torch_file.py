@@ -10,12 +10,13 @@ import io
 import math
 import pickletools
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from twofold.base.errors import CheckpointError
+from twofold.base.tree import Branch
 from twofold.core.experience import Array
 
 _MAX_BYTES = 1 << 28
@@ -23,7 +24,7 @@ _TYPES = {"FloatStorage": np.float32, "DoubleStorage": np.float64, "LongStorage"
 _MARK = object()
 
 
-def read_tensors(content: bytes, name: str) -> Any:
+def read_tensors(content: bytes, name: str) -> Branch:
     """Nested dicts, tuples and lists of arrays, as they were saved."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -53,17 +54,17 @@ class _Reader:
 
     def __init__(self, archive: zipfile.ZipFile, folder: str) -> None:
         self.archive, self.folder = archive, folder
-        self.stack: list[Any] = []
-        self.memo: dict[int, Any] = {}
+        self.stack: list[Branch] = []
+        self.memo: dict[int, Branch] = {}
 
-    def read(self, program: bytes) -> Any:
+    def read(self, program: bytes) -> Branch:
         for opcode, argument, _ in pickletools.genops(program):
             if opcode.name == "STOP":
                 return self.stack.pop()
             self._do(opcode.name, argument)
         raise ValueError("the program has no end")
 
-    def _do(self, word: str, argument: Any) -> None:
+    def _do(self, word: str, argument: Branch) -> None:
         if word in ("PROTO", "FRAME"):
             return
         if word in _CONSTANTS:
@@ -106,18 +107,18 @@ class _Reader:
         else:
             raise ValueError(f"the word {word} is not understood")
 
-    def _since_mark(self) -> list[Any]:
+    def _since_mark(self) -> list[Branch]:
         place = max(i for i, value in enumerate(self.stack) if value is _MARK)
         found, self.stack[place:] = self.stack[place + 1 :], []
         return found
 
-    def _fill(self, found: list[Any], word: str) -> None:
+    def _fill(self, found: list[Branch], word: str) -> None:
         if word == "APPENDS":
             self.stack[-1].extend(found)
         else:
             self.stack[-1].update(zip(found[::2], found[1::2], strict=True))
 
-    def _storage(self, about: Any) -> Array:
+    def _storage(self, about: Branch) -> Array:
         kind, storage, key, _, count = about
         dtype = _TYPES[str(storage).rpartition(" ")[2]]
         if kind != "storage" or not str(key).isdigit():
@@ -128,7 +129,7 @@ class _Reader:
         return array
 
 
-def _made(what: str, arguments: tuple[Any, ...]) -> Any:
+def _made(what: str, arguments: tuple[Branch, ...]) -> Branch:
     if what == "collections OrderedDict" and not arguments:
         return {}
     if what == "torch._utils _rebuild_parameter":
@@ -150,7 +151,7 @@ def _tensor(storage: Array, offset: int, size: tuple[int, ...], stride: tuple[in
     return storage[offset : offset + count].reshape(size).copy()
 
 
-_CONSTANTS: dict[str, Any] = {
+_CONSTANTS: dict[str, Callable[[], object]] = {
     "MARK": lambda: _MARK,
     "NONE": lambda: None,
     "NEWTRUE": lambda: True,

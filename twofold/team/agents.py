@@ -33,6 +33,8 @@ class AgentsConfig:
 class TeamNetworks:
     """Recurrent agents for worlds of this shape."""
 
+    place = torch.device("cpu")  # where the learner computes
+
     def __init__(
         self,
         cfg: AgentsConfig,

@@ -16,7 +16,6 @@ from twofold.core.experience import Array, Obs, named
 from twofold.core.protocols import State
 from twofold.core.schedules import Schedule
 from twofold.nets import copy_of
-from twofold.nets.device import CPU
 from twofold.nets.recurrent import Recurrent, Unroll
 from twofold.team.agents import TeamNetworks, TeamPolicy, agents_first
 from twofold.team.episodes import Episode
@@ -56,7 +55,7 @@ class RowBatch:
     mask: Tensor  # [T, R]
 
 
-def rows_of(batch: Episode, steps: int, place: torch.device = CPU) -> RowBatch:
+def rows_of(batch: Episode, steps: int, place: torch.device | None = None) -> RowBatch:
     """Replayed episodes, every agent of every episode a row of its own."""
     data = cut(batch, steps, place)
     agents = data.action.shape[0]
@@ -106,7 +105,7 @@ class ConditionedQ:
         self.cfg, self.nets = cfg, nets
         self.agent = nets.agent(extra=size, blank=cfg.model_columns == "zero")
         self.target_agent = copy_of(self.agent)
-        self.online = weights_of(self.agent, cfg)
+        self.online = weights_of(self.agent, cfg, place=nets.place)
         self.target = Target(self.target_agent, self.online, cfg.target_update_interval)
         self.scale = RewardScale(cfg.standardise_rewards)
         self._room = AgentUnroll(nets, self.agent)

@@ -13,7 +13,6 @@ from twofold.base.setting import setting, settings
 from twofold.core.experience import Array
 from twofold.core.schedules import Schedule
 from twofold.nets import copy_of
-from twofold.nets.device import CPU
 from twofold.nets.recurrent import Recurrent, Unroll
 from twofold.settings.registry import learners
 from twofold.team.agents import TeamPolicy, by_agent
@@ -51,7 +50,7 @@ class TeamBatch:
     mask: Tensor  # [T, B]
 
 
-def cut(batch: Episode, steps: int, place: torch.device = CPU) -> TeamBatch:
+def cut(batch: Episode, steps: int, place: torch.device | None = None) -> TeamBatch:
     """The first `steps` steps of replayed episodes as tensors."""
 
     def tensor(array: Array) -> Tensor:
@@ -77,11 +76,10 @@ class QLearner(EpisodeLearner):
         self.agent, self.mixer = self.nets.agent(), self._make_mixer()
         self.target_agent = copy_of(self.agent)
         self.target_mixer = None if self.mixer is None else copy_of(self.mixer)
-        self.online = weights_of(_together(self.agent, self.mixer), cfg)
+        self.online = weights_of(_together(self.agent, self.mixer), cfg, place=self.nets.place)
         target = _together(self.target_agent, self.target_mixer)
         self.target = Target(target, self.online, cfg.target_update_interval)
         self.scale = RewardScale(cfg.standardise_rewards)
-        self.place = self.online.flat.values.device
         self._unroll = AgentUnroll(self.nets, self.agent)
         self._kept = {"online": self.online, "target": self.target, "scale": self.scale}
         self._acts = {"agent": self.agent}
@@ -109,7 +107,7 @@ class QLearner(EpisodeLearner):
 
     def learn(self, batch: Episode, steps: int) -> None:
         """Squared errors against the target networks' values, through the mixer and back through time."""
-        data, unroll = cut(batch, steps, self.place), self._unroll.filled(batch, steps)
+        data, unroll = cut(batch, steps, self.nets.place), self._unroll.filled(batch, steps)
         qtran = self.cfg.mixer == "qtran"
         after = by_agent(unroll.forward(self.target_agent, steps + 1), self.shape)[:, 1:].clone()
         memory_after = self._memory(unroll, steps)[1:].clone() if qtran else None

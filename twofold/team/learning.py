@@ -15,7 +15,6 @@ from twofold.base.setting import setting, settings
 from twofold.core.protocols import Metrics, Policy, State
 from twofold.core.schedules import Schedule
 from twofold.core.seeding import Generators
-from twofold.nets.device import DeviceName, device_of
 from twofold.nets.recurrent import Recurrent, Unroll
 from twofold.team.agents import TeamNetworks, fill_episodes
 from twofold.team.episodes import Episode, EpisodeWriter, longest
@@ -52,8 +51,6 @@ class TeamConfig:
     standardise_rewards: bool = setting(
         "rewards minus their running mean, over their running standard deviation", default=False
     )
-
-    device: DeviceName = setting("where learning computes; auto: a GPU if there is one", default="cpu")
 
     @property
     def epsilon(self) -> Schedule:
@@ -126,16 +123,12 @@ class EpisodeLearner(ABC):
             load_named(module, state[name], name)
 
 
-def weights_of(module: nn.Module, cfg: TeamConfig, lr: float | None = None) -> Weights:
-    """The weights of a network, moved to its device, with the optimiser that the settings ask for."""
-    rate = cfg.lr if lr is None else lr
-    return Weights(
-        module.to(device_of(cfg.device)),
-        rate,
-        optimiser=cfg.optimiser,
-        eps=cfg.optim_eps,
-        clip=cfg.grad_norm_clip,
-    )
+def weights_of(
+    module: nn.Module, cfg: TeamConfig, lr: float | None = None, *, place: torch.device | None = None
+) -> Weights:
+    """The weights of a network, moved to `place`, with the optimiser that the settings ask for."""
+    rate, moved = cfg.lr if lr is None else lr, module.to(place)
+    return Weights(moved, rate, optimiser=cfg.optimiser, eps=cfg.optim_eps, clip=cfg.grad_norm_clip)
 
 
 class AgentUnroll:

@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from twofold.base.device import check_cpu
 from twofold.base.errors import CheckpointError, UserError
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array, Obs
 from twofold.core.protocols import Metrics, State
 from twofold.core.schedules import Schedule
-from twofold.nets.device import check_cpu
 from twofold.settings.registry import learners
 from twofold.store.checkpoint import Checkpoints
 from twofold.team.agents import TeamPolicy
@@ -112,7 +112,7 @@ class OMG(EpisodeLearner):
 
     def __init__(self, cfg: OMGConfig, **given: Unpack[Given]) -> None:
         super().__init__(**given)
-        check_cpu(cfg.device, "subgoals are learned")
+        check_cpu(self.nets.place, "subgoals are learned")
         self.cfg, self.rng, generator = cfg, given["rngs"]["omg"], self.nets.generator
         self._normal = Normal(self.rng)
         state = self.shape.obs if cfg.obs_is_state else self.shape.state

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from twofold.base import tree
+from twofold.base.device import device_of
 from twofold.base.errors import ConfigError
 from twofold.core.protocols import Learner
 from twofold.core.seeding import Generators
-from twofold.nets.device import device_of
 from twofold.rows.world import make_world
 from twofold.settings.config import load
 from twofold.store.policy_file import make_learner
@@ -64,8 +64,7 @@ def test_an_update_leaves_no_tensor_behind(name: str, monkeypatch: pytest.Monkey
     world = make_world(resolved, purpose="train", rows=1)
     spaces = world.single_observation_space, world.single_action_space
     world.close()
-    for module in ("twofold.learners.td3", "twofold.team.learning"):
-        monkeypatch.setattr(f"{module}.device_of", lambda _: torch.device("meta"))
+    monkeypatch.setattr("twofold.base.device.device_of", lambda _: torch.device("meta"))
     learner = make_learner(resolved, *spaces, Generators(0))
     batch = items_of(learner, 4)
     for _ in range(2):  # with the second update of TD3 the policy learns, too
@@ -82,5 +81,5 @@ def test_auto_is_the_cpu_where_there_is_no_gpu() -> None:
 def test_a_device_that_is_not_here_is_refused_not_replaced() -> None:
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
-    with pytest.raises(ConfigError, match=r"learner\.device=cuda.*use cpu"):
+    with pytest.raises(ConfigError, match=r"device=cuda.*use cpu"):
         device_of("cuda")
