@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from twofold.base.foreign import read_json
+from twofold.base.foreign_json import read_json
 from twofold.store import files
 from twofold.store.selection import Selection
 

@@ -1,180 +1,25 @@
-"""JSON of strangers: of bounded size, depth and numbers, every name once, every type asked for."""
+"""Gymnasium's types, with the one reason each why they are not said more exactly."""
 
 from __future__ import annotations
 
-import itertools
-import json
-import math
-import re
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from pydantic import TypeAdapter, ValidationError
+import gymnasium as gym
 
-from twofold.base.errors import CheckpointError, ConfigError
-from twofold.base.regular import lines_of, read_regular
-from twofold.base.setting import problem
-
-MAX_JSON_BYTES = 4_000_000  # a hostile file of this size still parses within 100 MB
-MAX_LOG_BYTES = 256_000_000
-_MAX_DEPTH = 100
-_MAX_DIGITS = 40  # states of generators have 39
-_MAX_COUNT = 18  # digits of whole numbers in a log
-_MAX_NAMES = 200  # in one line of a log
-_PIECE = 1 << 16  # bytes of a log that are parsed in one call
-_TEXTS = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)  # one without an end, too: in linear time
-_HALVES = re.compile(rb"\\u[dD][89a-fA-F]")
-Read = TypeVar("Read")
+# Any: Gymnasium's spaces and environments are invariant in what they hold, so that no other word fits all of them.
+AnySpace: TypeAlias = gym.Space[Any]
+# Any: as above, of observations and of actions.
+AnyEnv: TypeAlias = gym.Env[Any, Any]
+# Any: as above, on both sides of it.
+AnyWrapper: TypeAlias = gym.Wrapper[Any, Any, Any, Any]
+# Any: Gymnasium's own type of infos and options: whoever put a value there knows its type.
+Info: TypeAlias = dict[str, Any]
+# Any: what Gymnasium's render gives: a picture, several, or text, by the mode.
+Frames: TypeAlias = Any
 
 
-def read_json(path: Path, *, finite: bool = True, limit: int = MAX_JSON_BYTES, follow: bool = False) -> Any:
-    """The JSON of a file; `finite` refuses NaN and infinities, `follow` is for files that the user named."""
-    return parse_json(read_regular(path, limit, follow=follow), path, finite=finite)
+@runtime_checkable
+class Shown(Protocol):
+    """A world that can be looked at."""
 
-
-def parse_json(content: bytes | str, where: Path | str, *, finite: bool = True) -> Any:
-    """JSON, or one line that says where it is not."""
-    raw = content.encode(errors="replace") if isinstance(content, str) else content
-    if _depth(raw) > _MAX_DEPTH:
-        raise CheckpointError(f"{where} is not valid JSON of ours: nested more than {_MAX_DEPTH} deep")
-    numbers: dict[str, Any] = {"parse_constant": _no_constant, "parse_float": _finite} if finite else {}
-    try:
-        found = json.loads(content, object_pairs_hook=_once, parse_int=_whole_number, **numbers)
-        _refuse_broken_letters(raw, found)
-        return found
-    except (ValueError, RecursionError) as error:
-        why = "" if isinstance(error, json.JSONDecodeError | UnicodeError) else f" ({error})"
-        raise CheckpointError(f"{where} is not valid JSON: damaged or not ours{why}") from None
-
-
-def _depth(content: bytes) -> int:
-    """How deep brackets are nested."""
-    if content.count(b"[") + content.count(b"{") <= _MAX_DEPTH:
-        return 0
-    steps = (1 if sign in b"[{" else -1 for sign in _TEXTS.sub(b"", content) if sign in b"[]{}")
-    return max(itertools.accumulate(steps), default=0)
-
-
-def _refuse_broken_letters(content: bytes, value: Any) -> None:
-    """Halves of letters, which JSON can write as \\ud800 and nothing can print or write."""
-    if _HALVES.search(content):
-        json.dumps(value, ensure_ascii=False).encode()
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the name '{twice[:40]}' comes twice")
-    return found
-
-
-def _whole_number(text: str) -> int:
-    if len(text) > _MAX_DIGITS:
-        raise ValueError(f"a number of {len(text)} digits")
-    return int(text)
-
-
-def _count(text: str) -> int:
-    if len(text) > _MAX_COUNT:
-        raise ValueError("more than a log counts")
-    return int(text)
-
-
-def _finite(text: str) -> float:
-    if not math.isfinite(found := float(text)):
-        raise ValueError(f"the number {text[:20]} is too large")
-    return found
-
-
-def _no_constant(text: str) -> float:
-    raise ValueError(f"{text} where a number belongs")
-
-
-# ---- logs ---------------------------------------------------------------------------------------------------------
-
-
-def log_records(path: Path) -> Iterator[dict[str, Any]]:
-    """Every whole line of a log as a dict, some lines at a time: memory does not grow with the log."""
-    waiting: list[bytes] = []
-    held = 0
-    for line in lines_of(path, MAX_LOG_BYTES):
-        waiting.append(line)
-        held += len(line)
-        if held > _PIECE:
-            yield from _records(waiting, path)
-            waiting, held = [], 0
-    yield from _records(waiting, path)
-
-
-def _records(lines: list[bytes], path: Path) -> list[dict[str, Any]]:
-    # One call for many lines is twice as fast; lines that are whole only together are counted out.
-    content = b"[" + b",".join(lines) + b"]"
-    if not lines:
-        return []
-    if _depth(content) > _MAX_DEPTH:
-        raise CheckpointError(f"{path} is not valid JSON of ours: nested more than {_MAX_DEPTH} deep")
-    try:
-        records = json.loads(content, parse_int=_count)
-        _refuse_broken_letters(content, records)
-    except (ValueError, RecursionError):
-        raise CheckpointError(f"{path} is damaged: a line of it is not JSON") from None
-    if len(records) != len(lines):
-        raise CheckpointError(f"{path} is damaged: its lines are not one record each")
-    for record in records:
-        if len(names(record, path)) > _MAX_NAMES:
-            raise CheckpointError(f"{path} has a line of {len(record):,} names: refused")
-    return list(records)
-
-
-# ---- types --------------------------------------------------------------------------------------------------------
-
-
-def names(value: Any, path: Path) -> dict[str, Any]:
-    """The value, which must be a dict."""
-    if not isinstance(value, dict):
-        raise CheckpointError(
-            f"{path} is damaged: found {type(value).__name__} where names and values belong"
-        )
-    return value
-
-
-def number(value: Any, path: Path, *, finite: bool = True) -> float:
-    """The value as a number, finite unless it may be otherwise."""
-    if isinstance(value, float) and not finite:
-        return value
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > 1e300:
-        raise CheckpointError(f"{path} is damaged: {_short(value)} is not a number")
-    if not math.isfinite(value):
-        raise CheckpointError(f"{path} holds a value that is not finite")
-    return float(value)
-
-
-def whole(value: Any, path: Path) -> int:
-    """The value as a count."""
-    found = number(value, path)
-    if found < 0 or not found.is_integer() or found > 1e15:
-        raise CheckpointError(f"{path} is damaged: {found} is not a count")
-    return int(found)
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, int) and value.bit_length() > 200:
-        return f"a number of {value.bit_length()} bits"
-    return repr(str(value)[:40])
-
-
-def read_as(cls: type[Read], path: Path, *, follow: bool = False) -> Read:
-    """The content of a JSON file as this class of settings."""
-    return checked_as(cls, read_json(path, follow=follow))
-
-
-def checked_as(cls: type[Read], values: object) -> Read:
-    """What a JSON file holds as this class of settings; the first wrong name or type is an error that names it."""
-    try:
-        # As JSON, in which a list may be a tuple while nothing else changes its type on the way.
-        return TypeAdapter(cls).validate_json(json.dumps(values), strict=True)
-    except ValidationError as error:
-        raise ConfigError(problem(error.errors()[0])) from None
+    def render(self) -> Frames: ...

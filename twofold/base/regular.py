@@ -149,6 +149,11 @@ def open_to_write(path: Path | str, flags: int) -> int:
     return handle
 
 
+def open_log(path: Path | str) -> BinaryIO:
+    """A file that lines are added to."""
+    return os.fdopen(open_to_write(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab")
+
+
 def _opened(path: Path | str, flags: int, verb: str) -> int:
     try:
         # Without O_NONBLOCK a pipe that nobody writes into would be waited for.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
-from typing import Any
 
 
 class Stopped(Exception):
@@ -20,7 +21,7 @@ class Signals:
 
     def __init__(self) -> None:
         self.received: int | None = None
-        self._before: dict[int, Any] = {}
+        self._before: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
 
     def __enter__(self) -> Signals:
         try:
@@ -32,9 +33,18 @@ class Signals:
             self._before = {}  # not the main thread: signals are its owner's business
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         for signum, handler in self._before.items():
             signal.signal(signum, handler)
+
+    @contextmanager
+    def released(self) -> Iterator[None]:
+        """Inside, signals go to whoever had them before."""
+        self.__exit__()
+        try:
+            yield
+        finally:
+            self.__enter__()
 
     def _on(self, signum: int, _: FrameType | None) -> None:
         if self.received is not None:

@@ -56,23 +56,21 @@ def _domain_commands() -> dict[str, tuple[str, str]]:
 def _dispatch(command: str, argv: list[str]) -> int:
     from twofold.base.errors import UserError
     from twofold.cli import running, showing
+    from twofold.settings.domains import function_at
     from twofold.settings.schema import nearest
     from twofold.show.console import set_up_logging
 
-    homes = {name: showing if name in ("show", "list") else running for name in HELP}
+    own = {**running.COMMANDS, **showing.COMMANDS}
     theirs = _domain_commands()
-    if command not in homes and command not in theirs:
-        hint = nearest(command, [*homes, *theirs])
+    if command not in own and command not in theirs:
+        hint = nearest(command, [*own, *theirs])
         raise UserError(
             f"no command '{command}'" + (f"; did you mean '{hint}'?" if hint else "; see twofold --help")
         )
     set_up_logging(terminal=sys.stderr.isatty(), debug="--debug" in argv)
     if command in theirs:
-        import importlib
-
-        module, function = theirs[command][0].split(":")
-        return int(getattr(importlib.import_module(module), function)(argv))
+        return int(function_at(theirs[command][0])(argv))
     if "--help" in argv or "-h" in argv:
         print(HELP[command])
         return 0
-    return int(getattr(homes[command], f"_{command}")(argv))
+    return own[command](argv)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from twofold.base.values import Values
 
 
 @dataclass
@@ -11,8 +14,9 @@ class Arguments:
     """What was typed: places, options of the command, and settings."""
 
     places: list[str] = field(default_factory=list)
-    options: dict[str, Any] = field(default_factory=dict)
-    settings: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict)
+    settings: Values = field(default_factory=dict)
+    imports: tuple[str, ...] = ()  # of --import, which may be given several times
 
 
 def parse(argv: list[str], options: tuple[str, ...]) -> Arguments:
@@ -42,17 +46,17 @@ def parse(argv: list[str], options: tuple[str, ...]) -> Arguments:
             found.places.append(word)
             continue
         if key.replace("_", "-") in options:
-            _add_option(found.options, key.replace("_", "-"), text)
+            _add_option(found, key.replace("_", "-"), text)
         else:
             found.settings[key] = parse_value(text)
     return found
 
 
-def _add_option(options: dict[str, Any], key: str, text: str) -> None:
+def _add_option(found: Arguments, key: str, text: str) -> None:
     if key == "import":
-        options[key] = (*options.get(key, ()), text)
+        found.imports = (*found.imports, text)
     else:
-        options[key] = text
+        found.options[key] = text
 
 
 def one_place(typed: Arguments, what: str) -> str:

@@ -1,13 +1,22 @@
-"""Commands that do something: train, resume, eval, play, plot, export, demo, check."""
+"""Commands that do something: train, resume, eval, play, export, demo, check."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from twofold.cli.arguments import Arguments, one_place, parse
 from twofold.cli.showing import print_scores
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from twofold.assemble import Trained
+    from twofold.base.progress import Progress
+    from twofold.base.values import Values
+    from twofold.store.policy_file import LoadedPolicy
+    from twofold.store.run import Run
 
 
 def _train(argv: list[str]) -> int:
@@ -22,7 +31,7 @@ def _train(argv: list[str]) -> int:
     if typed.places:
         raise UserError(f"'{typed.places[0]}' is not a setting: write key=value, or --key=value")
     _translate(typed)
-    options, imports = typed.options, typed.options.get("import", ())
+    options, imports = typed.options, typed.imports
     if "from" in options:
         import_user_code(imports)
         run = _repeated(typed, _command(argv))
@@ -32,15 +41,15 @@ def _train(argv: list[str]) -> int:
         options.get("env-config", None if "env" in typed.settings else "pendulum"),
     )
 
-    def work() -> Any:
-        return api.train(
+    def work() -> Trained:
+        return api.train_with(
             *names,
+            typed.settings,
             run=options.get("run"),
             runs=options.get("runs", "runs"),
             imports=imports,
             progress=_progress(),
             on_folder=_announce,
-            **typed.settings,
         )
 
     if "observer" not in options:
@@ -50,7 +59,7 @@ def _train(argv: list[str]) -> int:
     return _finish(lambda: observed(options["observer"], values, work))
 
 
-def _repeated(typed: Arguments, command: str) -> Any:
+def _repeated(typed: Arguments, command: str) -> Run:
     """A new run with the settings of another, and what was typed on top."""
     from twofold.assemble import new_folder
     from twofold.settings.config import Layer, resolve
@@ -64,7 +73,7 @@ def _repeated(typed: Arguments, command: str) -> Any:
     return Run.create(Path(folder), resolved, command)
 
 
-def _observer(wanted: str) -> Any:
+def _observer(wanted: str) -> Callable[[str, Values, Callable[[], Trained]], Trained]:
     """What records a training elsewhere, too."""
     from twofold.base.errors import UserError
     from twofold.settings.domains import domains, function_at
@@ -95,12 +104,12 @@ def _resume(argv: list[str]) -> int:
 
     typed = parse(argv, ("import",))
     folder = one_place(typed, "a run directory")
-    import_user_code(typed.options.get("import", ()))
+    import_user_code(typed.imports)
     run = Run.open(Path(folder))
-    return _finish(lambda: assemble.run_to_end(run, typed.options.get("import", ()), _progress(), _announce))
+    return _finish(lambda: assemble.run_to_end(run, typed.imports, _progress(), _announce))
 
 
-def _finish(work: Any) -> int:
+def _finish(work: Callable[[], Trained]) -> int:
     """Run a training to its end or to a signal, and say where things are."""
     from twofold.base.signals import Stopped
 
@@ -129,18 +138,18 @@ def _command(argv: list[str]) -> str:
     return shlex.join(["twofold", "train", *argv])
 
 
-def _progress() -> Any:
+def _progress() -> Progress:
     from twofold.base.progress import Quiet
     from twofold.show.console import Bar
 
     return Bar() if sys.stderr.isatty() else Quiet()
 
 
-def _policy(typed: Arguments) -> Any:
+def _policy(typed: Arguments) -> LoadedPolicy:
     from twofold.settings.imports import import_user_code
     from twofold.store.policy_file import load_policy, zoo_path
 
-    import_user_code(typed.options.get("import", ()))
+    import_user_code(typed.imports)
     if "zoo" in typed.options:
         return load_policy(zoo_path(typed.options["zoo"]))
     return load_policy(one_place(typed, "a run directory or a policy file"))
@@ -172,7 +181,7 @@ def _int(typed: Arguments, name: str, default: int) -> int:
 
 
 def _play(argv: list[str]) -> int:
-    from twofold.assemble import could_be, first_seed, fits, world_of
+    from twofold.assemble import could_be, first_seed, fits, frames_per_second, world_of
     from twofold.rows.world import evaluation_names
     from twofold.show.play import play, viewed_world, write_video
 
@@ -188,8 +197,8 @@ def _play(argv: list[str]) -> int:
     frames, total = play(world, policy.policy, seed, frames=cannot is None and mode == "rgb_array")
     print(f"return     {total:.2f}")
     if frames:
-        fps = world.envs[0].metadata.get("render_fps", 30) if hasattr(world, "envs") else 10
-        print(f"video      {write_video(frames, Path(typed.options.get('out', 'play.mp4')), int(fps))}")
+        out = Path(typed.options.get("out", "play.mp4"))
+        print(f"video      {write_video(frames, out, frames_per_second(world))}")
     world.close()
     return 0
 
@@ -216,7 +225,7 @@ def _check(argv: list[str]) -> int:
     typed = parse(argv, ("config", "env-config", "import"))
     config, env = typed.options.get("config"), typed.options.get("env-config")
     named = env or (None if "env" in typed.settings else "gym")
-    problems = api.check(config, named, imports=typed.options.get("import", ()), **typed.settings)
+    problems = api.check_with(config, named, typed.settings, imports=typed.imports)
     for problem in problems:
         print(f"wrong: {problem}")
     if not problems:
@@ -232,3 +241,14 @@ def complain(message: str) -> None:
     """A message to the user, in red where there is a terminal."""
     red, plain = ("\033[31m", "\033[0m") if sys.stderr.isatty() else ("", "")
     print(f"{red}twofold: {message}{plain}", file=sys.stderr)
+
+
+COMMANDS = {
+    "train": _train,
+    "resume": _resume,
+    "eval": _eval,
+    "play": _play,
+    "export": _export,
+    "demo": _demo,
+    "check": _check,
+}

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from twofold.cli.arguments import Arguments, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from twofold.core.protocols import Summary
+    from twofold.settings.registry import Learners, Networks, Worlds
+    from twofold.store.run import Run
 
 
 def _show(argv: list[str]) -> int:
@@ -15,7 +22,7 @@ def _show(argv: list[str]) -> int:
     from twofold.store.run import Run
 
     typed = parse(argv, ("config", "env-config", "import", "explain", "schema"))
-    import_user_code(typed.options.get("import", ()))
+    import_user_code(typed.imports)
     if "explain" in typed.options or "schema" in typed.options:
         return _explain(typed)
     if typed.places:
@@ -47,8 +54,8 @@ def _explain(typed: Arguments) -> int:
     return 0
 
 
-def _show_progress(run: Any) -> None:
-    from twofold.base.foreign import names, number, read_json
+def _show_progress(run: Run) -> None:
+    from twofold.base.foreign_json import names, number, read_json
     from twofold.base.messages import printable
     from twofold.store.records import evaluations
 
@@ -75,8 +82,12 @@ def _list(argv: list[str]) -> int:
     from twofold.settings.registry import learners, networks, worlds
     from twofold.store.policy_file import zoo_names
 
-    import_user_code(parse(argv, ("import",)).options.get("import", ()))
-    registries = {"worlds": worlds, "learners": learners, "networks": networks}
+    import_user_code(parse(argv, ("import",)).imports)
+    registries: dict[str, Worlds | Learners | Networks] = {
+        "worlds": worlds,
+        "learners": learners,
+        "networks": networks,
+    }
     for domain in domains().values():
         print(f"{domain.name}: {domain.about}")
         try:
@@ -97,7 +108,7 @@ def _list(argv: list[str]) -> int:
     return 0
 
 
-def _list_parts(registries: dict[str, Any], prefix: str) -> None:
+def _list_parts(registries: Mapping[str, Worlds | Learners | Networks], prefix: str) -> None:
     """The registered parts of one domain, or those that belong to none."""
     for title, registry in registries.items():
         own = [n for n in registry.names() if (n.startswith(prefix) if prefix else "/" not in n)]
@@ -107,9 +118,12 @@ def _list_parts(registries: dict[str, Any], prefix: str) -> None:
             print(f"    {name:<22} {registry.get(name).doc}")
 
 
-def print_scores(scores: dict[str, Any], where: str) -> None:
+def print_scores(scores: Mapping[str, Mapping[str, Summary]], where: str) -> None:
     for world, metrics in scores.items():
         for name, s in metrics.items():
             interval = f"95 % interval [{s['low']:.2f}, {s['high']:.2f}]"
             count = f"({s['episodes']:.0f} episodes, {where})"
             print(f"{world:<10} {name:<12} {s['mean']:10.2f} ± {s['std']:.2f}  {interval}  {count}")
+
+
+COMMANDS = {"show": _show, "list": _list}

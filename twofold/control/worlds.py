@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import Any
+from typing import Any, SupportsFloat
 
 import gymnasium as gym
 import numpy as np
 
 from twofold.base.errors import ConfigError, WorldError
+from twofold.base.foreign import AnyEnv, Info
 from twofold.base.regular import is_file, is_folder, is_there
 from twofold.base.setting import setting, settings
 from twofold.control.wrappers import ActionRepeat, FrameHistory
-from twofold.core.experience import rescale
+from twofold.core.experience import Array, rescale
 from twofold.core.protocols import World
 from twofold.rows.envs import EnvRows
+from twofold.rows.given import PREFIX, Make, check_sendable, given
 from twofold.rows.world import Where, make_rows
 from twofold.settings.registry import worlds
 from twofold.settings.schema import nearest
@@ -30,9 +32,17 @@ class GymConfig:
     id: str = setting(
         "a Gymnasium environment with a Box action space", default="Pendulum-v1", aliases=("env_id",)
     )
-    kwargs: dict[str, Any] = setting("arguments of gymnasium.make", factory=dict)
+    kwargs: dict[str, object] = setting("arguments of gymnasium.make", factory=dict)
     fresh: bool = setting(
         "a new instance for every episode, where state survives reset (Box2D)", default=False
+    )
+    max_episode_steps: int | None = setting(
+        "an episode is cut after this long; null: where the environment says",
+        default=None,
+        ge=1,
+        le=_LONGEST,
+        unit="steps",
+        aliases=("time_limit",),
     )
     repeat: int = setting("steps that an action is held", default=1, ge=1, le=1_000, unit="steps")
     history: int = setting("observations joined, the newest last", default=1, ge=1, le=1_000)
@@ -41,7 +51,7 @@ class GymConfig:
     )
 
     def __post_init__(self) -> None:
-        if ":" in self.id:
+        if ":" in self.id and not self.id.startswith(PREFIX):
             raise ConfigError(
                 f"env_args.id={self.id}: name the module that registers it with --import=MODULE, and the id alone here"
             )
@@ -52,10 +62,11 @@ class GymConfig:
             )
 
 
+# Any: as in AnyWrapper.
 class UnitActions(gym.ActionWrapper[Any, Any, Any]):
     """Actions in [-1, 1] per dimension, whatever the environment's own bounds are."""
 
-    def __init__(self, env: gym.Env[Any, Any]) -> None:
+    def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)
         space = env.action_space
         if not isinstance(space, gym.spaces.Box):
@@ -70,29 +81,36 @@ class UnitActions(gym.ActionWrapper[Any, Any, Any]):
         self.low, self.high = space.low.astype(np.float32), space.high.astype(np.float32)
         self.action_space = gym.spaces.Box(-1.0, 1.0, space.shape, np.float32)
 
-    def action(self, action: Any) -> Any:
+    def action(self, action: Array) -> Array:
         return rescale(np.clip(action, -1, 1), self.low, self.high)
 
 
+# Any: as in AnyWrapper.
 class SoftFall(gym.RewardWrapper[Any, Any]):
     """A fall's -100 drowns every other signal while learning; evaluation keeps the true reward."""
 
-    def __init__(self, env: gym.Env[Any, Any], penalty: float) -> None:
+    def __init__(self, env: AnyEnv, penalty: float) -> None:
         super().__init__(env)
         self.penalty = penalty
 
-    def reward(self, reward: Any) -> float:
+    def reward(self, reward: SupportsFloat) -> float:
         return self.penalty if float(reward) <= -100 else float(reward)
 
 
-def _name(env: gym.Env[Any, Any]) -> str:
+def _name(env: AnyEnv) -> str:
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
 
 
-def make_env(cfg: GymConfig, purpose: str, render_mode: str | None = None) -> UnitActions:
-    """One environment with actions in [-1, 1] and a flat observation."""
+def make_env(
+    cfg: GymConfig, purpose: str, render_mode: str | None = None, make: Make | None = None
+) -> UnitActions:
+    """One environment with actions in [-1, 1] and a flat observation; `make` stands in for its id."""
     kwargs = dict(cfg.kwargs) | ({"render_mode": render_mode} if render_mode else {})
-    env = _made(cfg.id, kwargs)
+    limit = cfg.max_episode_steps
+    known = partial(gym.make, cfg.id, disable_env_checker=True, max_episode_steps=limit)
+    env = _made(make or known, cfg.id, kwargs)
+    if make is not None and limit is not None:
+        env = gym.wrappers.TimeLimit(env, limit)
     if render_mode == "rgb_array" and not any("camera" in name for name in cfg.kwargs):
         _follow(env)
     if isinstance(env.observation_space, gym.spaces.Box) and len(env.observation_space.shape) != 1:
@@ -106,14 +124,14 @@ def make_env(cfg: GymConfig, purpose: str, render_mode: str | None = None) -> Un
     return UnitActions(env)
 
 
-def _made(name: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
-    """gymnasium.make with errors that say what to do."""
+def _made(make: Make, name: str, kwargs: Info) -> AnyEnv:
+    """An environment, with errors that say what to do."""
     _refuse_odd_files(kwargs)
     if "DISPLAY" not in os.environ:  # headless machines have no window system to render with
         os.environ.setdefault("MUJOCO_GL", "egl")
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     try:
-        return gym.make(name, disable_env_checker=True, **kwargs)
+        env = make(**kwargs)
     except gym.error.DependencyNotInstalled as error:
         raise WorldError(f"{name} needs a package that is not installed: {error}") from None
     except (gym.error.UnregisteredEnv, gym.error.DeprecatedEnv) as error:
@@ -125,19 +143,23 @@ def _made(name: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
     except Exception as error:  # environments refuse their arguments in ways of their own
         why = f"{type(error).__name__}: {str(error)[:200]}"
         raise WorldError(f"{name} cannot be made with env_args.kwargs={kwargs} ({why})") from None
+    if not isinstance(env, gym.Env):
+        raise WorldError(f"{name} made a {type(env).__name__}, not a gymnasium.Env")
+    return env
 
 
-def _refuse_odd_files(value: Any) -> None:
+def _refuse_odd_files(value: object) -> None:
     """An argument that is the name of a pipe or device would hang whoever opens it."""
     inside = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
     for inner in inside:
         _refuse_odd_files(inner)
-    named = isinstance(value, str) and len(value) < 1_000 and "\0" not in value and is_there(value)
-    if named and not is_file(value) and not is_folder(value):
+    if not isinstance(value, str) or len(value) > 1_000 or "\0" in value:
+        return
+    if is_there(value) and not is_file(value) and not is_folder(value):
         raise WorldError(f"env_args.kwargs names {value}, which is not a regular file: refused")
 
 
-def _follow(env: gym.Env[Any, Any]) -> None:
+def _follow(env: AnyEnv) -> None:
     """Film a MuJoCo body with its model's own camera: Gymnasium's default stays where the body began."""
     renderer = getattr(env.unwrapped, "mujoco_renderer", None)
     if renderer is not None:
@@ -146,12 +168,18 @@ def _follow(env: gym.Env[Any, Any]) -> None:
         renderer.camera_id = mujoco.mj_name2id(renderer.model, mujoco.mjtObj.mjOBJ_CAMERA, "track")
 
 
+def _maker(cfg: GymConfig) -> Make | None:
+    """What was handed over from Python in place of an id that Gymnasium knows."""
+    return given(cfg.id) if cfg.id.startswith(PREFIX) else None
+
+
 def view(cfg: GymConfig, mode: str) -> EnvRows:
     """One row that shows itself: mode 'rgb_array' or 'human'."""
-    env = make_env(cfg, "eval")
+    make = partial(make_env, cfg, "eval", None, _maker(cfg))
+    env = make()
     _try(env, cfg)
     env.close()
-    return EnvRows(partial(make_env, cfg, "eval", mode), 1, fresh=cfg.fresh)
+    return EnvRows(partial(make_env, cfg, "eval", mode, _maker(cfg)), 1, fresh=cfg.fresh)
 
 
 def _try(env: UnitActions, cfg: GymConfig) -> None:
@@ -169,8 +197,12 @@ def _try(env: UnitActions, cfg: GymConfig) -> None:
 @worlds.register("control/gym", config=GymConfig, view=view, workers=True)
 def gym_world(cfg: GymConfig, *, rows: int, purpose: str, where: Where | None = None) -> World:
     """Any Gymnasium environment with continuous actions, by id."""
-    env = make_env(cfg, purpose)
+    given_one = _maker(cfg)
+    if given_one is not None and where is not None and where.workers:
+        check_sendable(given_one)
+    make = partial(make_env, cfg, purpose, None, given_one)
+    env = make()
     bounds = env.low, env.high
     _try(env, cfg)
     env.close()
-    return make_rows(partial(make_env, cfg, purpose), rows, fresh=cfg.fresh, bounds=bounds, where=where)
+    return make_rows(make, rows, fresh=cfg.fresh, bounds=bounds, where=where)

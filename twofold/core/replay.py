@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from typing import Any, Generic, cast
+from typing import Generic
 
 import numpy as np
 
 from twofold.base import tree
 from twofold.base.errors import ConfigError
+from twofold.base.memory import check_memory
 from twofold.base.setting import setting, settings
-from twofold.core.experience import Array, Item, Transition, Written
+from twofold.core.experience import Array, Item, Written
+from twofold.core.protocols import Learner, State
 
 _SEGMENT_BYTES = 4 << 20
 
@@ -60,15 +61,6 @@ class _Leaf:
     shape: tuple[int, ...]
 
 
-def _check_memory(capacity: int, row_bytes: int) -> None:
-    """Memory is taken bit by bit as the ring fills: say now what would fail after hours."""
-    needed, held = capacity * row_bytes, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if needed > held:
-        raise ConfigError(
-            f"replay.buffer_size={capacity:,} needs {needed:,} bytes of memory, this machine has {held:,}"
-        )
-
-
 class Ring(Generic[Item]):
     """The newest `capacity` items. All leaves of one dtype share a block, so a batch is one gather per dtype."""
 
@@ -83,12 +75,12 @@ class Ring(Generic[Item]):
             start = widths.get(block, 0)
             widths[block] = start + int(np.prod(shape, dtype=int))
             self._leaves[path] = _Leaf(block, start, widths[block], shape)
-        _check_memory(capacity, sum(np.dtype(block).itemsize * width for block, width in widths.items()))
+        row_bytes = sum(np.dtype(block).itemsize * width for block, width in widths.items())
+        check_memory(f"replay.buffer_size={capacity:,}", capacity * row_bytes)
         self._blocks = {block: np.zeros((capacity, width), block) for block, width in widths.items()}
         self._batch: dict[str, Array] = {}
         self._batch_view: Item | None = None
         self.sampled: Array = np.zeros(0, np.int64)
-        row_bytes = sum(block.itemsize * block.shape[1] for block in self._blocks.values())
         self.segment_items = max(1, min(capacity, _SEGMENT_BYTES // max(row_bytes, 1)))
 
     def __len__(self) -> int:
@@ -104,7 +96,7 @@ class Ring(Generic[Item]):
         count = len(next(iter(leaves.values())))
         first = self.added % self.capacity
         if first + count <= self.capacity:
-            at: Any = slice(first, first + count)  # a third of the time of indices
+            at: Array | slice = slice(first, first + count)  # a third of the time of indices
         else:
             at = np.arange(first, first + count) % self.capacity
         for path, leaf in self._leaves.items():
@@ -141,6 +133,9 @@ class Ring(Generic[Item]):
         view: Item = tree.map(lambda _: views[next(paths)], self._blank)
         return view
 
+    def learned(self, learner: Learner[Item]) -> None:
+        """Called after each update from the last batch: a ring that prefers some items asks here for which."""
+
     # ---- segments: immutable pieces of the stream of items, written once and shared between checkpoints ----
 
     def segments(self) -> list[tuple[int, int]]:
@@ -162,97 +157,8 @@ class Ring(Generic[Item]):
         for name, block in self._blocks.items():
             block[at] = arrays[name]
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         return {"added": self.added, "capacity": self.capacity}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         self.added = int(state["added"])
-
-
-class Ends:
-    """The last steps before real ends: item numbers of the latest episodes that ended in earnest."""
-
-    def __init__(self, cfg: ReplayConfig) -> None:
-        self.cfg = cfg
-        self._open: dict[int, list[int]] = {}  # row -> numbers of its newest items, of one episode
-        self._steps = np.zeros(
-            (0, cfg.ending_steps), np.int64
-        )  # one episode a row, newest last, -1 where shorter
-
-    def add(self, written: Written[Transition], first: int) -> None:
-        """Note items that were given the numbers from `first` on."""
-        numbered = zip(written.row.tolist(), written.last.tolist(), strict=True)
-        for place, (row, last) in enumerate(numbered):
-            steps = self._open.setdefault(row, [])
-            steps.append(first + place)
-            del steps[: -self.cfg.ending_steps]
-            if last:
-                if self._counts(written.items, place):
-                    self._keep(steps)
-                del self._open[row]
-
-    def _counts(self, items: Transition, place: int) -> bool:
-        """Whether an episode whose last item this is ended as batches look back from."""
-        below = self.cfg.ending_below
-        return bool(items.terminated[place]) and (below is None or float(items.reward[place]) < below)
-
-    def _keep(self, steps: list[int]) -> None:
-        row = np.full((1, self.cfg.ending_steps), -1, np.int64)
-        row[0, -len(steps) :] = steps
-        self._steps = np.concatenate([self._steps, row])[-self.cfg.endings_kept :]
-
-    def draw(self, size: int, oldest: int, rng: np.random.Generator) -> Array:
-        """Numbers of items before ends: any end, any of its steps that replay still holds; none if there is none."""
-        held = self._steps[np.searchsorted(self._steps[:, -1], oldest) :]
-        if not len(held) or not size:
-            return np.zeros(0, np.int64)
-        chosen = held[rng.integers(0, len(held), size)]
-        there = (chosen >= oldest).sum(axis=1)  # the newest steps stand at the end
-        drawn: Array = chosen[np.arange(size), -1 - (rng.random(size) * there).astype(np.int64)]
-        return drawn
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"steps": self._steps, "open": {str(row): np.array(n) for row, n in self._open.items()}}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._steps = np.array(state["steps"])
-        self._open = {int(row): [int(n) for n in numbers] for row, numbers in state["open"].items()}
-
-
-class MixedRing(Ring[Transition]):
-    """Part of every batch from the newest items, part from the steps that led to real ends, the rest uniform."""
-
-    def __init__(self, capacity: int, blank: Transition, rng: np.random.Generator, cfg: ReplayConfig) -> None:
-        super().__init__(capacity, blank, rng)
-        self.cfg, self.ends = cfg, Ends(cfg)
-
-    def add(self, written: Written[Transition]) -> None:
-        first = self.added
-        super().add(written)
-        if self.cfg.ending_share:
-            self.ends.add(written, first)
-
-    def _draw(self, size: int) -> Array:
-        oldest, newest = self.added - len(self), min(self.cfg.recent_items, len(self))
-        recent, ending = round(size * self.cfg.recent_share), round(size * self.cfg.ending_share)
-        drawn = self.rng.integers(oldest, self.added, size)
-        drawn[:recent] = self.rng.integers(self.added - newest, self.added, recent)
-        before_ends = self.ends.draw(ending, oldest, self.rng)
-        drawn[recent : recent + len(before_ends)] = before_ends
-        return drawn % self.capacity
-
-    def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | {"ends": self.ends.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        super().load_state_dict(state)
-        self.ends.load_state_dict(state["ends"])
-
-
-def make_replay(cfg: ReplayConfig, blank: Item, rng: np.random.Generator) -> Ring[Item]:
-    """The replay that the settings ask for."""
-    if cfg.recent_share > 0 or cfg.ending_share > 0:
-        if not isinstance(blank, Transition):
-            raise ConfigError("replay.recent_share and replay.ending_share are for learners of transitions")
-        return cast(Ring[Item], MixedRing(cfg.buffer_size, blank, rng, cfg))  # the item is a Transition here
-    return Ring(cfg.buffer_size, blank, rng, replace=cfg.replace)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Generic
+from collections.abc import Generator, Iterator
+from typing import Generic, Literal
 
 from twofold.base import finite
 from twofold.base.errors import ConfigError
@@ -16,7 +17,9 @@ from twofold.core.collect import Collector
 from twofold.core.evaluate import Interrupted, evaluate
 from twofold.core.experience import Item
 from twofold.core.protocols import Keeper, Learner, Metrics, Policy, State, World
-from twofold.core.replay import ReplayConfig, make_replay
+from twofold.core.replay import Ring
+
+SinkName = Literal["tensorboard", "csv", "wandb", "mlflow"]
 
 
 @settings
@@ -84,6 +87,7 @@ class TrainerConfig:
     keep_checkpoints: int = setting("checkpoints kept", default=2, gt=0, le=1_000, neutral=True)
     headline: str = setting("the metric of the evaluations that logs and curves show", default="return")
     tensorboard: bool = setting("write TensorBoard's files, too", default=True, neutral=True)
+    sinks: tuple[SinkName, ...] = setting("metrics go there, too", default=(), aliases=("log",), neutral=True)
 
     def __post_init__(self) -> None:
         if self.workers > self.rows:
@@ -96,21 +100,21 @@ class Trainer(Generic[Item]):
     def __init__(
         self,
         cfg: TrainerConfig,
-        replay: ReplayConfig,
         learner: Learner[Item],
+        replay: Ring[Item],
+        batch_size: int,
         world: World,
         evaluations: dict[str, World],
         keeper: Keeper,
         rngs: seeding.Generators,
     ) -> None:
-        self.cfg, self.batch_size = cfg, replay.batch_size
-        self.learner, self.evaluations, self.keeper = learner, evaluations, keeper
+        self.cfg, self.learner, self.replay, self.batch_size = cfg, learner, replay, batch_size
+        self.evaluations, self.keeper = evaluations, keeper
         self.rngs = rngs  # the learner's, too
         writer = learner.writer(world.num_envs)
-        self.replay = make_replay(replay, writer.blank(), self.rngs["replay"])
         explorer = learner.policy(explore=True, rows=world.num_envs, rng=self.rngs["explore"])
         self.collector = Collector(
-            world, explorer, writer, self.replay, seed=rngs.seed, warmup=cfg.warmup, refuse=keeper.refuse
+            world, explorer, writer, replay, seed=rngs.seed, warmup=cfg.warmup, refuse=keeper.refuse
         )
         self.owed = 0.0  # updates that the items collected so far still have to get
         self.evaluated = self.logged = -1  # the step of the last evaluation and of the last log line
@@ -125,31 +129,36 @@ class Trainer(Generic[Item]):
 
     def train(self, progress: Progress | None = None) -> None:
         """Train to the end; raises Stopped after a signal, when everything is saved."""
-        progress = progress or Quiet()
+        for _ in self.iterate(progress or Quiet()):
+            pass
+
+    def iterate(self, progress: Progress) -> Generator[None, None, None]:
+        """The same, giving way after every log line; closed there, it saves everything."""
         with self.stop:
             if not self.keeper.resume(self):
                 self.collector.start()
             self._clock = (time.monotonic(), self.steps, self.learner.updates)
             progress.start(self.steps, self.cfg.steps)
             try:
-                self._loop(progress)
+                yield from self._loop(progress)
+            except GeneratorExit:
+                self.keeper.save(self)
+                raise
             finally:
                 progress.finish()
             self.keeper.save(self)
             if self.stop.received is not None:
                 raise Stopped(self.stop.received)
 
-    def _loop(self, progress: Progress) -> None:
+    def _loop(self, progress: Progress) -> Iterator[None]:
         while True:
             self._update()
             if self._due(self.evaluated, self.cfg.eval_every):
                 self._evaluate()
             if self._due(self.logged, self.cfg.log_every):
                 self._log(progress)
-            if self.stop.received is not None:
-                self.keeper.save(self)
-                raise Stopped(self.stop.received)
-            if self.steps >= self.cfg.steps or self._good_enough():
+                yield
+            if self.stop() or self.steps >= self.cfg.steps or self._good_enough():
                 return
             self.keeper.save(self, due=True)
             self._collect()
@@ -168,6 +177,7 @@ class Trainer(Generic[Item]):
         while self.owed >= 1 and not self.stop():
             batch = self.replay.sample(self.batch_size)
             self.learner.update(batch)
+            self.replay.learned(self.learner)
             if bad := self.learner.first_bad():
                 where = f"in update {self.learner.updates} at step {self.steps}"
                 self.keeper.refuse(bad, at=where, evidence={"batch": batch})
@@ -226,13 +236,12 @@ class Trainer(Generic[Item]):
 
     def state_dict(self) -> State:
         """All that the future of the run depends on, except what replay holds."""
-        own = {name: getattr(self, name) for name in _COUNTS}
         return {
             "collector": self.collector.state_dict(),
             "learner": self.learner.state_dict(),
             "replay": self.replay.state_dict(),
             "generators": self.rngs.state_dict(),
-            "trainer": own,
+            "trainer": {name: getattr(self, name) for name in ("owed", "evaluated", "logged", "last_return")},
         }
 
     def load_state_dict(self, state: State) -> None:
@@ -242,6 +251,3 @@ class Trainer(Generic[Item]):
         self.rngs.load_state_dict(state["generators"])
         self.owed, self.last_return = float(state["trainer"]["owed"]), float(state["trainer"]["last_return"])
         self.evaluated, self.logged = int(state["trainer"]["evaluated"]), int(state["trainer"]["logged"])
-
-
-_COUNTS = ("owed", "evaluated", "logged", "last_return")

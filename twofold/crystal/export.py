@@ -6,10 +6,10 @@ import hashlib
 import os
 import shlex
 from pathlib import Path
-from typing import Any
 
 from twofold.base.errors import CheckpointError, UserError
 from twofold.base.regular import is_file, read_regular
+from twofold.base.values import Json, Values, number, table
 from twofold.crystal.library import StructureSet
 from twofold.crystal.policy import load_weights
 from twofold.crystal.world import RelaxConfig
@@ -24,7 +24,7 @@ _MAX_DATA_BYTES = 1_000_000_000
 _PACKAGES = ("torch", "numpy", "ase", "matscipy")
 
 
-def export_policy(folder: Path, path: Path) -> dict[str, Any]:
+def export_policy(folder: Path, path: Path) -> Values:
     """Write the best policy of a run as `path`, its provenance beside its score; returns the two."""
     run = Run.open(folder)
     if run.resolved.config.env != WORLD:
@@ -32,21 +32,20 @@ def export_policy(folder: Path, path: Path) -> dict[str, Any]:
             f"{folder} is a run in '{run.resolved.config.env}', the relaxer needs one in '{WORLD}'"
         )
     arrays, about = unseal(folder / "best.safetensors")
-    about["score"] |= provenance(run)
+    score = {**table(about, "score"), **provenance(run)}
     path.parent.mkdir(parents=True, exist_ok=True)
-    files.replace_bytes(path, seal(arrays, about))
+    files.replace_bytes(path, seal(arrays, {**about, "score": score}))
     load_weights(path)  # what was written can be read
-    score: dict[str, Any] = about["score"]
     return score
 
 
-def provenance(run: Run) -> dict[str, Any]:
+def provenance(run: Run) -> Values:
     """How a policy was made: command, seed, code, packages, data, validation curve, test."""
     made = read_provenance(run.folder / "provenance.json")
     config = run.resolved.config
     sets = own_settings(RelaxConfig, config.env_args).sets
     done = evaluations(run.folder / "evaluations.jsonl")
-    steps = max((entry["step"] for entry in done), default=0)
+    steps = max((number(entry, "step") for entry in done), default=0)
     return {
         "command": as_typed(made.command),
         "made": made.started[:10],
@@ -72,15 +71,15 @@ def as_typed(text: str) -> str:
     return shlex.join(["twofold", *(word for word in words if not word.startswith(("--run=", "--runs=")))])
 
 
-def _scores(entry: dict[str, Any]) -> dict[str, float]:
+def _scores(entry: dict[str, Json]) -> dict[str, float]:
     try:
         return {
-            "-log2(calls)": round(entry["return"]["mean"], 4),
-            "mean calls": round(entry["calls"]["mean"], 3),
-            "relaxed": entry["relaxed"]["mean"],
-            "episodes": entry["return"]["episodes"],
+            "-log2(calls)": round(number(entry, "return", "mean"), 4),
+            "mean calls": round(number(entry, "calls", "mean"), 3),
+            "relaxed": number(entry, "relaxed", "mean"),
+            "episodes": number(entry, "return", "episodes"),
         }
-    except KeyError as lacking:
+    except (KeyError, TypeError) as lacking:
         raise CheckpointError(
             f"an evaluation of this run lacks {lacking}: it is not one of '{WORLD}'"
         ) from None
@@ -90,9 +89,9 @@ def _data(sets: dict[str, StructureSet]) -> dict[str, str]:
     """The checksum of every file that the sets name."""
     found: dict[str, str] = {}
     for one in sets.values():
-        for text in (*one.structures, one.calculator.removeprefix("eam:")):
-            path = Path(os.path.expandvars(text))
+        for place in (*one.structures, one.calculator.removeprefix("eam:")):
+            path = Path(os.path.expandvars(place))
             if is_file(path):
                 content = read_regular(path, _MAX_DATA_BYTES, follow=True)
-                found[text] = "blake2b-128 " + hashlib.blake2b(content, digest_size=16).hexdigest()
+                found[place] = "blake2b-128 " + hashlib.blake2b(content, digest_size=16).hexdigest()
     return found

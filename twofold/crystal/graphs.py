@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import gymnasium as gym
 import numpy as np
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from twofold.base.errors import ConfigError
+from twofold.base.foreign import AnySpace
 from twofold.base.setting import setting, settings
 from twofold.core.protocols import Policy
 from twofold.crystal.exploring import ExploringPolicy, Mode
@@ -62,7 +63,7 @@ def picked(values: Tensor, index: Tensor) -> Tensor:
 
 def radial(distance: Tensor, basis: int, r_max: float) -> Tensor:
     """Gaussians on a grid times a smooth cutoff: [...] -> [..., basis]."""
-    centres = torch.linspace(0.5, r_max, basis, dtype=distance.dtype)
+    centres = torch.linspace(0.5, r_max, basis, dtype=distance.dtype, device=distance.device)
     width = r_max / basis
     cut = 0.5 * (torch.cos(torch.pi * (distance / r_max).clamp(max=1.0)) + 1)
     return torch.exp(-(((distance[..., None] - centres) / width) ** 2)) * cut[..., None]
@@ -237,8 +238,8 @@ class GraphNetworks(ActorCritic):
     def __init__(
         self,
         cfg: GraphNetConfig,
-        observation_space: gym.Space[Any],
-        action_space: gym.Space[Any],
+        observation_space: AnySpace,
+        action_space: AnySpace,
         generator: torch.Generator,
     ) -> None:
         if not isinstance(observation_space, gym.spaces.Dict) or "neighbour" not in observation_space.spaces:

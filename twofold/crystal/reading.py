@@ -11,9 +11,9 @@ import os
 import re
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO, cast
 
 from ase import Atoms
 from ase.io import iread
@@ -26,10 +26,10 @@ MOST_ATOMS = 100_000  # of one structure
 MOST_STRUCTURES = 100_000  # of one file
 _MAX_BYTES = 128_000_000  # of one structure file, packed and unpacked
 _MAX_TABLE_BYTES = 512_000_000
-_UNPACK: dict[str, Any] = {
-    ".gz": lambda packed: gzip.GzipFile(fileobj=packed),
-    ".bz2": bz2.BZ2File,
-    ".xz": lzma.LZMAFile,
+_UNPACK: dict[str, Callable[[io.BytesIO], BinaryIO]] = {
+    ".gz": lambda packed: cast(BinaryIO, gzip.GzipFile(fileobj=packed)),
+    ".bz2": lambda packed: cast(BinaryIO, bz2.BZ2File(packed)),
+    ".xz": lambda packed: cast(BinaryIO, lzma.LZMAFile(packed)),
 }
 _BY_PATH = ("aims", "dftb", "dmol-arc", "dmol-car", "dmol-incoor", "res", "rmc6f", "struct")  # take no stream
 _NEGATIVE = re.compile(r"^\s*_cell_length_[abc]\s+-", re.MULTILINE | re.IGNORECASE)

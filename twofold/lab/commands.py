@@ -6,11 +6,12 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from twofold.lab.compare import Score
     from twofold.lab.conduct import Conducted
 
     Settings = Mapping[str, object]
@@ -32,6 +33,10 @@ COMMANDS = {
     "lab": (
         "twofold.lab.commands:lab",
         "variants x worlds x seeds       twofold lab experiment.yaml --jobs=2",
+    ),
+    "sweep": (
+        "twofold.lab.sweep.commands:sweep",
+        "search settings, honestly       twofold sweep learner.actor_lr='log 1e-5..1e-2' --trials=30",
     ),
     "page": ("twofold.lab.commands:page", "runs in the browser, live       twofold page runs"),
 }
@@ -75,7 +80,13 @@ def compare(argv: list[str]) -> int:
     return 0
 
 
-def _asked(options: argparse.Namespace) -> Any:
+class _Scoring(TypedDict):
+    score: Score
+    metric: str
+    baseline: str | None
+
+
+def _asked(options: argparse.Namespace) -> _Scoring:
     return {"score": options.score, "metric": options.metric, "baseline": options.baseline}
 
 

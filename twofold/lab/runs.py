@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from twofold.base.errors import CheckpointError, UserError
-from twofold.base.foreign import names, read_json
+from twofold.base.foreign_json import names, read_json
 from twofold.base.regular import is_folder, is_there
+from twofold.base.values import Json, number
 from twofold.lab.state import Known, RunState, lock_holder, place_of, read_state, state_now
 from twofold.settings.config import neutral
 from twofold.store.records import (
@@ -29,6 +30,7 @@ from twofold.store.records import (
     read_test,
 )
 
+Content = TypeVar("Content")  # of a file, of a setting
 MAX_RUNS = 10_000
 MAX_DEPTH = 8
 
@@ -38,7 +40,7 @@ class RunRecord:
     """What a run directory says, checked."""
 
     folder: Path
-    settings: Mapping[str, Any]
+    settings: Mapping[str, Json]
     origin: Mapping[str, str]  # the layer that set each
     curves: Mapping[str, Mapping[str, Curve]]  # by evaluation world and metric
     test: Mapping[str, Mapping[str, Summary]]  # likewise; empty until the run is tested
@@ -51,12 +53,12 @@ class RunRecord:
 
     @property
     def seed(self) -> int:
-        return int(self.settings.get("seed", 0))
+        return int(number(self.settings.get("seed", 0)))
 
     @property
     def steps(self) -> int:
         """World steps that were asked for."""
-        return int(self.settings.get("trainer.steps", 0))
+        return int(number(self.settings.get("trainer.steps", 0)))
 
     @cached_property
     def variant(self) -> str:
@@ -77,17 +79,17 @@ def current(record: RunRecord, locks: Mapping[str, int]) -> RunRecord:
 
 
 def _at_its_end(
-    settings: Mapping[str, Any], curves: Mapping[str, Mapping[str, Curve]], tested: bool, step: int
+    settings: Mapping[str, Json], curves: Mapping[str, Mapping[str, Curve]], tested: bool, step: int
 ) -> bool:
     """True if the files of a run that says nothing of its state show that it is over."""
     wanted = settings.get("trainer.stop_at")
     first = next(iter(curves.values()), {}).get("return")
     good = isinstance(wanted, (int, float)) and first is not None and bool(first.mean.max() >= wanted)
-    reached = step >= int(settings.get("trainer.steps", 0)) or good
+    reached = step >= number(settings.get("trainer.steps", 0)) or good
     return reached and bool(curves) and (tested or not settings.get("trainer.test_episodes", 1))
 
 
-def variant_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+def variant_settings(settings: Mapping[str, Content]) -> dict[str, Content]:
     """The settings that make a variant: all but the seed and those that cannot change the bytes."""
     return {k: v for k, v in settings.items() if k != "seed" and k not in neutral()}
 
@@ -190,7 +192,9 @@ def _of_this_length(
     return {}
 
 
-def _tolerated(path: Path, read: Any, default: Any, problems: list[Problem]) -> Any:
+def _tolerated(
+    path: Path, read: Callable[[Path], Content], default: Content, problems: list[Problem]
+) -> Content:
     """A file that a run can do without: damage is noted."""
     try:
         return read(path) if is_there(path) else default

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from twofold.base.errors import CheckpointError, UserError
-from twofold.base.foreign import names, read_json
+from twofold.base.foreign_json import names, read_json
 from twofold.base.regular import read_text
 from twofold.store.lock import BEAT_LIMIT
 

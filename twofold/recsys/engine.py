@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd import backward
 
+from twofold.base import tree
 from twofold.base.errors import ConfigError
 from twofold.core.experience import Transition, named
 from twofold.learners.config import TD3Config
-from twofold.learners.engine import Autograd, Batch, Tensors
+from twofold.learners.descent import TorchDescent
+from twofold.learners.engine import Autograd, Batch
 from twofold.learners.nets import Nets
+from twofold.nets.twin import Tensors
 from twofold.recsys.candidates import WINDOW, Candidates
 from twofold.recsys.heads import ActorHead, CriticHead, actor_weights, critic_weights, gradients
 from twofold.recsys.item_nets import SOFT, Chooser, UserState, item_actor, item_critic
 from twofold.recsys.seen import Seen
 
 
-class ItemEngine:
+class ItemEngine(TorchDescent):
     """The equations of `ItemAutograd` for `ItemActor` and `ItemCritic`, in a third of the time."""
 
+    name = "items"
+
     def __init__(self, nets: Nets, cfg: TD3Config, chooser: Chooser, rng: np.random.Generator) -> None:
-        self.actor, self.critic, self.chooser, self.rng = nets.actor, nets.critic, chooser, rng
+        self.nets, self.actor, self.critic = nets, nets.actor, nets.critic
+        self.chooser, self.rng = chooser, rng
         self.twin, self.huber = cfg.twin, cfg.huber
         self.cfg, self.tables = chooser.cfg, chooser.tables
         self._actor, self._target_actor = item_actor(nets.actor.module), item_actor(nets.target_actor.module)
@@ -198,11 +206,17 @@ class ItemAutograd(Autograd):
         super().__init__(nets, cfg)
         self.chooser = chooser
 
+    def tensors(self, items: Transition) -> Batch[Tensors]:
+        """Observations stay on the CPU, where items are looked up."""
+        blank = replace(items, obs={}, next_obs={})
+        obs, next_obs = (tree.map(torch.from_numpy, seen) for seen in (items.obs, items.next_obs))
+        return replace(super().tensors(blank), obs=obs, next_obs=next_obs)
+
     @torch.no_grad()
     def target(self, batch: Batch[Tensors], reward: Tensor, noise: Tensor | None) -> Tensor:
         action: Tensor = self.nets.target_actor.module(batch.next_obs)
         if noise is not None:
-            action = (action + noise).clamp(-1, 1)
+            action = (action + noise.to(action.device)).clamp(-1, 1)
         if isinstance(batch.next_obs, Tensor):
             raise TypeError("the observations of users have names")
         values = self.chooser.values(batch.next_obs, action, item_critic(self.nets.target_critic.module))

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from twofold.base.errors import UserError
-from twofold.base.foreign import parse_json
+from twofold.base.foreign_json import parse_json
 from twofold.base.regular import files_below, is_there, read_text
 from twofold.recsys.data import Array, BadRows, Dataset, Features, Ratings, category_table, from_matrix, table
 from twofold.recsys.opening import explained, opened_text
@@ -195,9 +195,10 @@ def _numbers(path: Path, dtype: type = np.float64) -> Array:
 def _categories(text: str, path: Path) -> list[int]:
     """Numbers of categories, as KuaiRec writes them: [8, 27]."""
     found = parse_json(text, path)
-    if not isinstance(found, list) or not all(type(n) is int and 0 <= n < 100_000 for n in found):
+    numbers = [n for n in found if isinstance(n, int) and 0 <= n < 100_000] if isinstance(found, list) else []
+    if numbers != found:
         raise UserError(f"{path}: '{text[:40]}' is not a list of categories")
-    return found
+    return numbers
 
 
 def _lines(path: Path, separator: str, encoding: str = "utf-8") -> Records:

@@ -9,7 +9,8 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from types import ModuleType
+from typing import BinaryIO
 
 from twofold.base.errors import MissingPackage, UserError
 from twofold.base.regular import open_regular
@@ -30,7 +31,7 @@ class _Measured(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]  # what a reader gives
         found = self._source.read(len(buffer))
         buffer[: len(found)] = found
         self._left -= len(found)
@@ -84,10 +85,11 @@ def explained(path: Path) -> Iterator[None]:
         raise UserError(f"{path} is too large for this machine's memory") from None
 
 
-def arrow(path: Path) -> Any:  # a module without types
+def arrow(path: Path) -> ModuleType:
     """The package that reads tables."""
     try:
         import pyarrow
     except ModuleNotFoundError:
         raise MissingPackage("pyarrow", "recsys", f"reading {path.name}") from None
-    return pyarrow
+    found: ModuleType = pyarrow
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 from torch import Tensor
@@ -38,14 +38,14 @@ class Seen:
 
     def __init__(self, obs: Mapping[str, Array | Tensor], forbidden: Array | None = None) -> None:
         self.obs, self.forbidden = obs, forbidden
-        arrays = {name: np.asarray(leaf) for name, leaf in obs.items()}
+        arrays = {name: _array(leaf) for name, leaf in obs.items()}
         self.user, self.turn, self.block = arrays["user"], arrays["turn"], arrays["block"]  # [B, 1]
         self.items = arrays["items"]  # [B, T], -1 after the newest
         self.ratings = arrays["ratings"]  # [B, T]
         self.belief = arrays.get("belief")  # [B, b]
         self.longest = 0  # window that was asked for; shorter ones are its end
         # Each key says the type of its value, which the type of one dictionary cannot.
-        self._derived: dict[tuple[Derived[Any], int], Any] = {}
+        self._derived: dict[tuple[object, int], object] = {}
         self._whole: Seen | None = None
         self._rows = slice(None)
 
@@ -60,7 +60,7 @@ class Seen:
     def part(self, rows: slice) -> Seen:
         """Some rows; what was derived of all of them is cut, not made again."""
         forbidden = None if self.forbidden is None else self.forbidden[rows]
-        part = Seen({name: np.asarray(leaf)[rows] for name, leaf in self.obs.items()}, forbidden)
+        part = Seen({name: _array(leaf)[rows] for name, leaf in self.obs.items()}, forbidden)
         part._whole, part._rows, part.longest = self, rows, self.longest
         return part
 
@@ -102,9 +102,14 @@ class Seen:
 Observation = Mapping[str, Array | Tensor] | Seen
 
 
-def _cut(value: Any, rows: slice) -> Any:
+def _array(leaf: Array | Tensor) -> Array:
+    return leaf.cpu().numpy() if isinstance(leaf, Tensor) else np.asarray(leaf)
+
+
+def _cut(value: object, rows: slice) -> object:
     """Some rows of an array or tensor, or of a tuple of them."""
     if isinstance(value, (np.ndarray, Tensor)):
         return value[rows]
+    assert isinstance(value, tuple)  # as `once` says
     cut = [leaf[rows] for leaf in value]
     return Window(*cut) if isinstance(value, Window) else tuple(cut)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from twofold.base.errors import ConfigError
+from twofold.base.foreign import AnySpace
 from twofold.core.protocols import State
 from twofold.recsys.catalogue import Catalogue, ItemSpace
 from twofold.recsys.data import Array
@@ -51,6 +52,9 @@ class Tables:
         self.item_factors = torch.from_numpy(known.item_factors)
         self.belief_factors = torch.from_numpy(known.belief_factors)
         self.belief_noise, self.labels, self.taking = known.belief_noise, known.labels, known.taking
+        self.place = torch.device(
+            "cpu"
+        )  # where the networks live that read what is looked up here, on the CPU
         self.chunk = chunk  # items looked at together; bounds memory for large catalogues
         self._seen: list[Seen] = []  # of the last two batches, s and s' of one update
         self._parts: tuple[int, list[Part]] = (0, [])
@@ -68,7 +72,7 @@ class Tables:
         return self._seen[0]
 
     @classmethod
-    def of(cls, action_space: gym.Space[Any], observation_space: gym.Space[Any], chunk: int) -> Tables:
+    def of(cls, action_space: AnySpace, observation_space: AnySpace, chunk: int) -> Tables:
         """From the catalogue of a world's action space; blank ones of its sizes where a policy file will fill them."""
         if isinstance(action_space, ItemSpace):
             return cls(action_space.catalogue, chunk)
@@ -94,7 +98,7 @@ class Tables:
         factors = self.user_factors.numpy(), self.item_factors.numpy(), self.belief_factors.numpy()
         return Catalogue(self.item_vectors.numpy(), *factors, self.belief_noise, self.labels, self.taking)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tables:
+    def __deepcopy__(self, memo: dict[int, object]) -> Tables:
         return self
 
     @property
@@ -187,12 +191,13 @@ class Tables:
         items = self.top(seen, point.detach(), k)
         if not point.requires_grad:
             return point.new_zeros(0), items
-        scores = torch.einsum("bd,bkd->bk", functional.normalize(point, dim=-1), self.vectors(items))
+        near = self.vectors(items).to(self.place)
+        scores = torch.einsum("bd,bkd->bk", functional.normalize(point, dim=-1), near)
         return scores, items
 
     def top(self, seen: Seen, point: Tensor, k: int) -> Tensor:
         """Numbers [B, k] of the items nearest to the point that may be shown, best first."""
-        return self._top(seen, point, k, attrgetter("transposed"))
+        return self._top(seen, point.cpu(), k, attrgetter("transposed"))
 
     def favourites(self, seen: Seen, k: int) -> Tensor:
         """Numbers [B, k] of the items of highest expectation that may be shown, best first."""
@@ -227,7 +232,7 @@ class Tables:
 
     def towards_the_best(self, seen: Seen) -> Tensor:
         """Where the items of highest expectation lie: a softly weighted sum of item vectors, of length one [B, d]."""
-        return seen.once(TOWARDS, lambda: self._towards_the_best(seen))
+        return seen.once(TOWARDS, lambda: self._towards_the_best(seen).to(self.place))
 
     def _towards_the_best(self, seen: Seen) -> Tensor:
         person, blocked = self.person(seen), seen.blocked(self.item_vectors.shape[0])

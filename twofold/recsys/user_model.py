@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from twofold.base.errors import CheckpointError
 from twofold.base.finite import first_bad
 from twofold.base.setting import setting, settings
+from twofold.base.values import Json, inside, number, table, text
 from twofold.recsys.data import Array, Dataset
 from twofold.recsys.factorised import FactorisedConfig, fit_factorised, tables
 from twofold.recsys.gaussian import GaussianConfig, fit_gaussian
@@ -143,22 +144,26 @@ def load(folder: Path) -> UserModel:
     if "user_model" not in about:
         raise CheckpointError(f"{folder / FILE} does not hold a user model: fit it again with `twofold fit`")
     try:
-        tables = about["tables"]
+        tables = table(about, "tables")
         worlds = tuple(_unpack(tables[f"world{i}"], f"world{i}", arrays) for i in range(len(tables) - 1))
         spread = Matrix(arrays["spread"]) if "spread" in arrays else None
         mean = _unpack(tables["mean"], "mean", arrays)
-        shapes = {table.shape for table in (mean, *worlds, *([] if spread is None else [spread]))}
-        noise = float(about["noise"])
+        shapes = {one.shape for one in (mean, *worlds, *([] if spread is None else [spread]))}
+        report = {
+            part: {name: number(value) for name, value in table(found).items()}
+            for part, found in table(about, "report").items()
+        }
+        kind, noise = text(about, "user_model"), float(number(about, "noise"))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise CheckpointError(f"{folder / FILE} is damaged ({error!r}): fit it again") from None
     if len(shapes) > 1 or len(mean.shape) != 2 or not math.isfinite(noise) or first_bad(**arrays):
         raise CheckpointError(
             f"{folder / FILE} is damaged: its tables do not fit each other, or are not finite"
         )
-    return UserModel(str(about["user_model"]), mean, worlds, spread, noise, about.get("report", {}))
+    return UserModel(kind, mean, worlds, spread, noise, report)
 
 
-def _pack(table: Matrix | Factors, name: str, arrays: dict[str, Array]) -> dict[str, Any]:
+def _pack(table: Matrix | Factors, name: str, arrays: dict[str, Array]) -> dict[str, Json]:
     if isinstance(table, Matrix):
         arrays[name] = np.ascontiguousarray(table.values)
         return {"dense": True}
@@ -166,8 +171,9 @@ def _pack(table: Matrix | Factors, name: str, arrays: dict[str, Array]) -> dict[
     return {"dense": False, "low": table.low, "high": table.high, "rounded": table.rounded}
 
 
-def _unpack(about: dict[str, Any], name: str, arrays: dict[str, Array]) -> Matrix | Factors:
-    if about["dense"]:
+def _unpack(about: Json, name: str, arrays: dict[str, Array]) -> Matrix | Factors:
+    if inside(about, "dense"):
         return Matrix(arrays[name])
     user, item = arrays[f"{name}.user"], arrays[f"{name}.item"]
-    return Factors(user, item, about["low"], about["high"], about["rounded"])
+    low, high = number(about, "low"), number(about, "high")
+    return Factors(user, item, low, high, bool(inside(about, "rounded")))

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
-
-import gymnasium as gym
 
 from twofold.base.errors import ConfigError, UserError
+from twofold.base.foreign import AnySpace
 from twofold.recsys.catalogue import Catalogue
 from twofold.recsys.config import PenaltyConfig, UsersConfig
 from twofold.recsys.data import Dataset
@@ -30,7 +28,7 @@ from twofold.store.spaces import SizedBox
 EVALUATIONS = ("held_out", "FB", "NX_0", "NX_10")
 
 
-def _could_be(cfg: UsersConfig, action_space: gym.Space[Any]) -> bool:
+def _could_be(cfg: UsersConfig, action_space: AnySpace) -> bool:
     """Users and items are counted before data is read and a model is fitted."""
     if not isinstance(action_space, SizedBox):
         return False

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import yaml
 
 from twofold.base.errors import CheckpointError, ConfigError
 from twofold.base.regular import is_file, is_there, read_text
+from twofold.base.values import Values
 from twofold.settings.domains import domains
 from twofold.settings.schema import nearest
 
@@ -42,7 +44,7 @@ _REDEFINED = ("timestamp", "int", "float")
 class _PlainLoader(yaml.SafeLoader):
     """YAML of texts, numbers, truth values, null, lists and names: what JSON can hold. A date is a text."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
         """As ever, but a name that comes twice is a mistake, not a choice of the last one."""
         found: set[str] = set()
         for key, _ in node.value:
@@ -74,7 +76,7 @@ _PlainLoader.yaml_constructors = {
 }
 
 
-def _loaded(text: str) -> Any:
+def _loaded(text: str) -> object:
     loader = _PlainLoader(text)
     try:
         return loader.get_single_data()
@@ -82,7 +84,7 @@ def _loaded(text: str) -> Any:
         loader.dispose()
 
 
-def parse_value(text: str) -> Any:
+def parse_value(text: str) -> object:
     """A command-line value by YAML's rules, plus 1e-3 as a number; 'a,b' is a list."""
     if "," in text and text[:1] not in "[{\"'":
         return [parse_value(part) for part in text.split(",") if part]
@@ -92,7 +94,7 @@ def parse_value(text: str) -> Any:
         return text
 
 
-def numbers_of(value: Any) -> Any:
+def numbers_of(value: object) -> object:
     """YAML 1.1 reads 1e-3 as a string: make it the number it looks like, everywhere inside `value`."""
     if isinstance(value, str):
         return float(value) if _NUMBER.match(value) else _whole_letters(value)
@@ -111,7 +113,7 @@ def _whole_letters(text: str) -> str:
     return text
 
 
-def read_yaml(path: Path, depth: int = 0) -> dict[str, Any]:
+def read_yaml(path: Path, depth: int = 0) -> Values:
     """The file as nested dicts; its `extends` is read first and overlaid."""
     content = _parsed(path)
     base = content.get("extends")
@@ -123,7 +125,7 @@ def read_yaml(path: Path, depth: int = 0) -> dict[str, Any]:
     return overlay(read_yaml(_base(path, str(base)), depth + 1), content)
 
 
-def _parsed(path: Path) -> dict[str, Any]:
+def _parsed(path: Path) -> Values:
     if not is_there(path):
         raise ConfigError(f"no config file {path}")
     try:
@@ -161,7 +163,7 @@ def _brackets(text: str) -> int:
     return max(itertools.accumulate(steps), default=0)
 
 
-def overlay(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+def overlay(below: Mapping[str, object], above: Mapping[str, object]) -> Values:
     """Nested dicts merged, `above` wins."""
     merged = dict(below)
     for key, value in above.items():
@@ -170,9 +172,9 @@ def overlay(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def flatten(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(nested: Mapping[str, object], prefix: str = "") -> Values:
     """Nested dicts as dotted names."""
-    flat: dict[str, Any] = {}
+    flat: Values = {}
     for key, value in nested.items():
         path = f"{prefix}{key}"
         if isinstance(value, dict) and value:
@@ -203,7 +205,8 @@ def presets(kind: Kind) -> list[Preset]:
 
 def _described(path: Path, domain: str) -> Preset:
     first = read_text(path).partition("\n")[0]
-    made_for = tuple(str(name) for name in _parsed(path).get("worlds", ()))
+    named = _parsed(path).get("worlds")
+    made_for = tuple(map(str, named)) if isinstance(named, list) else ()
     return Preset(
         path.stem, path, domain, first.removeprefix("# ") if first.startswith("# ") else "", made_for
     )

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from twofold.base.errors import ConfigError, MissingPackage
+from twofold.core.protocols import AnyLearner
 from twofold.settings.domains import domains
 from twofold.settings.schema import nearest
 
 if TYPE_CHECKING:
-    from twofold.core.protocols import Learner, World
+    from twofold.core.protocols import World
 
-Made = TypeVar("Made")
+MadeWorld = TypeVar("MadeWorld", bound="Callable[..., World]")
+MadeLearner = TypeVar("MadeLearner", bound="Callable[..., AnyLearner]")
+Made = TypeVar("Made", bound=Callable[..., object])
 # Purposes of a world's evaluation worlds, or what says them for its settings; the first chooses the best policy.
-Evaluations = tuple[str, ...] | Callable[[Any], tuple[str, ...]]
+Evaluations = tuple[str, ...] | Callable[..., tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -23,9 +26,8 @@ class Entry:
     """A registered part: its name, the class of its settings, and its first line of documentation."""
 
     name: str
-    make: Callable[
-        ..., Any
-    ]  # its first argument is an instance of `config`; the rest is said by the registry
+    # Its first argument is an instance of `config`; the rest is said by the registry.
+    make: Callable[..., object]
     config: type
     doc: str
 
@@ -37,16 +39,16 @@ class WorldEntry(Entry):
     make: Callable[..., World]
     evaluations: Evaluations = ("eval",)
     workers: bool = False  # whether its rows can live in worker processes
-    view: Callable[[Any, str], Any] | None = None  # (settings, mode) -> one row that shows itself
+    view: Callable[..., World] | None = None  # (settings, mode) -> one row that shows itself
     # (settings, a policy's action space) -> whether it could be this world's: asked before a costly one is made
-    could_be: Callable[[Any, Any], bool] | None = None
+    could_be: Callable[..., bool] | None = None
 
 
 @dataclass(frozen=True)
 class LearnerEntry(Entry):
     """`make(settings, *, networks, observation_space, action_space, rngs)` -> Learner."""
 
-    make: Callable[..., Learner[Any]]
+    make: Callable[..., AnyLearner]
 
 
 EntryT = TypeVar("EntryT", bound=Entry)
@@ -83,6 +85,10 @@ class Registry(Generic[EntryT]):
             )
         return self._entries[name]
 
+    def name_of(self, make: object) -> str | None:
+        """The name under which this function or class was registered, if it was."""
+        return next((name for name, entry in self._entries.items() if entry.make is make), None)
+
     def names(self) -> list[str]:
         """Every name that is available; domains whose packages are absent are left out."""
         for domain in (*domains(), ""):
@@ -103,11 +109,11 @@ class Registry(Generic[EntryT]):
             domains()[namespace].load()
 
 
-def _place(make: Callable[..., Any]) -> tuple[str, str]:
+def _place(make: Callable[..., object]) -> tuple[str, str]:
     return make.__module__, getattr(make, "__qualname__", type(make).__qualname__)
 
 
-def _doc(make: Callable[..., Any]) -> str:
+def _doc(make: Callable[..., object]) -> str:
     return (make.__doc__ or "").strip().partition("\n")[0]
 
 
@@ -121,12 +127,12 @@ class Worlds(Registry[WorldEntry]):
         config: type,
         evaluations: Evaluations = ("eval",),
         workers: bool = False,
-        view: Callable[[Any, str], Any] | None = None,
-        could_be: Callable[[Any, Any], bool] | None = None,
-    ) -> Callable[[Made], Made]:
+        view: Callable[..., World] | None = None,
+        could_be: Callable[..., bool] | None = None,
+    ) -> Callable[[MadeWorld], MadeWorld]:
         """Put the decorated function or class under `name`."""
 
-        def keep(make: Any) -> Any:
+        def keep(make: MadeWorld) -> MadeWorld:
             self.add(WorldEntry(name, make, config, _doc(make), evaluations, workers, view, could_be))
             return make
 
@@ -136,10 +142,10 @@ class Worlds(Registry[WorldEntry]):
 class Learners(Registry[LearnerEntry]):
     """The learners."""
 
-    def register(self, name: str, *, config: type) -> Callable[[Made], Made]:
+    def register(self, name: str, *, config: type) -> Callable[[MadeLearner], MadeLearner]:
         """Put the decorated function or class under `name`."""
 
-        def keep(make: Any) -> Any:
+        def keep(make: MadeLearner) -> MadeLearner:
             self.add(LearnerEntry(name, make, config, _doc(make)))
             return make
 
@@ -152,7 +158,7 @@ class Networks(Registry[Entry]):
     def register(self, name: str, *, config: type) -> Callable[[Made], Made]:
         """Put the decorated function or class under `name`."""
 
-        def keep(make: Any) -> Any:
+        def keep(make: Made) -> Made:
             self.add(Entry(name, make, config, _doc(make)))
             return make
 

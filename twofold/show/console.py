@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 
 class Bar:
@@ -11,7 +10,7 @@ class Bar:
 
     def __init__(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Rich
 
         self._rich = Rich(
@@ -23,7 +22,7 @@ class Bar:
             TextColumn("[green]{task.fields[last]}"),
             console=Console(stderr=True),
         )
-        self._task: Any = None
+        self._task = TaskID(0)  # until `start`
 
     def start(self, done: int, total: int) -> None:
         self._rich.start()

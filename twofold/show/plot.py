@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from twofold.base.errors import UserError
-from twofold.base.foreign import number
+from twofold.base.values import Array, number, text
 from twofold.show import style
 from twofold.store.records import evaluations
 
+if TYPE_CHECKING:
+    pass
 
-def curve(folder: Path, world: str | None = None, metric: str = "return") -> tuple[Any, Any]:
+
+def curve(folder: Path, world: str | None = None, metric: str = "return") -> tuple[Array, Array]:
     """(steps, means) of the evaluations of a run."""
     path = folder / "evaluations.jsonl"
     records = evaluations(path)
     if not records:
         raise UserError(f"{folder} has no evaluations yet: nothing to plot")
-    world = world or records[0]["world"]
+    world = world or text(records[0], "world")
     chosen = [r for r in records if r["world"] == world and metric in r]
     if not chosen:
-        known = sorted({r["world"] for r in records}), sorted(records[0].keys() - {"step", "world"})
+        known = sorted({text(r, "world") for r in records}), sorted(records[0].keys() - {"step", "world"})
         raise UserError(
             f"{folder} has no metric '{metric}' in world '{world}'; worlds {known[0]}, metrics {known[1]}"
         )
-    means = [number(r[metric].get("mean"), path, finite=False) for r in chosen]
-    return np.array([r["step"] for r in chosen]), np.array(means)
+    return np.array([number(r, "step") for r in chosen]), np.array(
+        [number(r, metric, "mean") for r in chosen]
+    )
 
 
 def draw_curve(folder: Path, out: Path, metric: str = "return") -> Path:

@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 from twofold.base.errors import CheckpointError, UserError
-from twofold.base.foreign import read_json
+from twofold.base.foreign_json import read_json
 from twofold.base.regular import is_folder, is_there, names_in, open_regular, open_to_write
 
 _CHUNK = 1 << 20
@@ -161,5 +160,5 @@ def verify(path: Path, size: int, wanted: str) -> None:
         raise CheckpointError(f"{path} does not match its checksum")
 
 
-def to_json(value: Any) -> bytes:
+def to_json(value: object) -> bytes:
     return json.dumps(value, indent=1).encode()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal, TypedDict
 
 from twofold.base.errors import CheckpointError, UserError
-from twofold.base.foreign import log_records, read_json
+from twofold.base.foreign_json import log_records, read_json
 from twofold.base.regular import is_there, open_to_write
 from twofold.base.signals import Stopped
 from twofold.store import files
@@ -59,8 +59,8 @@ class Journal:
             transcript.say("INFO", f"started: {command}")
             try:
                 yield
-            except Stopped as stopped:
-                self._end("stopped", str(stopped), transcript)
+            except (Stopped, GeneratorExit) as stopped:
+                self._end("stopped", str(stopped) or "the loop over the training was left", transcript)
                 raise
             except BaseException as error:
                 if not isinstance(error, UserError):
@@ -103,9 +103,8 @@ class Journal:
         """Other versions may compute other bits: a resume with them is allowed, and said."""
         try:
             lines = log_records(self._starts.path) if is_there(self._starts.path) else ()
-            before = list(
-                deque((line["packages"] for line in lines if isinstance(line.get("packages"), dict)), 1)
-            )
+            told = (packages for line in lines if isinstance(packages := line.get("packages"), dict))
+            before = list(deque(told, 1))
         except CheckpointError:
             return
         ours = about["packages"]

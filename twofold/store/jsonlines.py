@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from twofold.base.errors import CheckpointError, UserError
-from twofold.base.foreign import log_records
+from twofold.base.foreign_json import log_records
 from twofold.base.regular import is_there, open_to_write, status_of
+from twofold.base.values import Json
 from twofold.store import files
 
+_CHUNK = 1 << 16
 log = logging.getLogger("twofold")
 
 
@@ -25,7 +27,7 @@ class JsonLines:
         self._waiting = b""
         self._warned = False
 
-    def append(self, record: dict[str, Any]) -> None:
+    def append(self, record: Mapping[str, object]) -> None:
         self._waiting += json.dumps(record).encode() + b"\n"
         try:
             self._write()
@@ -39,7 +41,8 @@ class JsonLines:
     def _write(self) -> None:
         if self._handle is None and self._waiting:
             new = not is_there(self.path)
-            self._handle = open_to_write(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            self._handle = open_to_write(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+            _drop_half_a_line(self._handle)
             if new:
                 files.sync_folder(self.path.parent)
         while self._waiting:
@@ -86,6 +89,18 @@ class JsonLines:
             os.close(self._handle)
         self._handle, self._waiting = None, b""
 
-    def read(self) -> list[dict[str, Any]]:
+    def read(self) -> list[dict[str, Json]]:
         """Every whole line; a half-written last one is left out."""
         return list(log_records(self.path)) if is_there(self.path) else []
+
+
+def _drop_half_a_line(handle: int) -> None:
+    """Cut off what a killed process left of a line: the next one would be joined to it, and both be lost."""
+    size = os.fstat(handle).st_size
+    while size > 0:
+        start = max(0, size - _CHUNK)
+        found = os.pread(handle, size - start, start).rfind(b"\n")
+        if start + found + 1 == size:
+            return
+        size = start + found + 1 if found >= 0 else start
+        os.ftruncate(handle, size)

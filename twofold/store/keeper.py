@@ -6,10 +6,10 @@ import logging
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 from safetensors.numpy import save as encode
@@ -20,6 +20,7 @@ from twofold.base.signals import Stopped
 from twofold.base.statistics import summaries
 from twofold.core import seeding
 from twofold.core.evaluate import Interrupted, evaluate
+from twofold.core.experience import Item
 from twofold.core.protocols import Learner, Metrics, State, Summary
 from twofold.core.trainer import Trainer
 from twofold.store import files
@@ -37,16 +38,20 @@ class RunKeeper:
     def __init__(self, run: Run) -> None:
         self.run, self.cfg = run, run.resolved.config.trainer
         self.selection = Selection(run.folder, self.cfg.finalists)
+        self.metrics: Metrics = {}  # of the newest log line
+        self.scores: dict[str, dict[str, Summary]] = {}  # of the newest evaluation, by world
         self._saved: tuple[int, ...] = ()  # the mark of the newest checkpoint
         self._saved_step, self._saved_at = 0, time.monotonic()
 
     # ---- logs ----
 
     def log(self, step: int, values: Metrics, speed: Metrics) -> None:
+        self.metrics = values
         self.run.log(step, values)
         self.run.log_timing(step, speed)
 
     def log_evaluation(self, step: int, world: str, result: dict[str, Summary]) -> None:
+        self.scores[world] = result
         self.run.log_evaluation(step, world, result)
         score, headline = result["return"], ""
         if self.cfg.headline != "return" and self.cfg.headline in result:
@@ -55,7 +60,7 @@ class RunKeeper:
         shown = (step, world, headline, score["mean"], score["std"], score["episodes"])
         log.info("step %8d  %s  %sreturn %9.1f ± %.1f  (%d episodes)", *shown)
 
-    def refuse(self, name: str, *, at: str, evidence: dict[str, Any]) -> NoReturn:
+    def refuse(self, name: str, *, at: str, evidence: Mapping[str, object]) -> NoReturn:
         path = self.run.folder / "bad_batch.safetensors"
         arrays = {key: np.asarray(leaf, order="C") for key, leaf in tree.items(evidence)}
         try:
@@ -64,7 +69,8 @@ class RunKeeper:
         except (OSError, CheckpointError) as error:
             where = f"the arrays could not be written ({error})"
         raise NonFiniteError(
-            f"{name} is not finite (NaN or infinity) {at}; {where}. Nothing bad was saved: fix the world or lower "
+            f"{name} is not finite (NaN or infinity) in the world {self.run.resolved.config.env} {at}; {where}. "
+            "Nothing bad was saved: fix the world or lower "
             "the learning rate, then run the same command to resume from the last checkpoint."
         )
 
@@ -74,7 +80,7 @@ class RunKeeper:
     def best(self) -> float | None:
         return self.selection.best
 
-    def offer(self, trainer: Trainer[Any], score: Summary) -> None:
+    def offer(self, trainer: Trainer[Item], score: Summary) -> None:
         about = {"step": trainer.steps, "validation": score}
         self.selection.offer(
             trainer.steps,
@@ -84,7 +90,7 @@ class RunKeeper:
 
     # ---- checkpoints ----
 
-    def save(self, trainer: Trainer[Any], *, due: bool = False) -> None:
+    def save(self, trainer: Trainer[Item], *, due: bool = False) -> None:
         if not due:
             self._save(trainer)
         elif self._due(trainer.steps):
@@ -100,7 +106,7 @@ class RunKeeper:
         late = time.monotonic() - self._saved_at >= self.cfg.save_seconds
         return late or step - self._saved_step >= self.cfg.save_every
 
-    def _save(self, trainer: Trainer[Any]) -> None:
+    def _save(self, trainer: Trainer[Item]) -> None:
         """A checkpoint, unless the newest one already holds everything."""
         if self._saved == _mark(trainer):
             return
@@ -122,7 +128,7 @@ class RunKeeper:
         self._saved = _mark(trainer)
         self._saved_step, self._saved_at = trainer.steps, time.monotonic()
 
-    def resume(self, trainer: Trainer[Any]) -> bool:
+    def resume(self, trainer: Trainer[Item]) -> bool:
         found = self.run.checkpoints.load(self._accept, limit=_largest_file(trainer))
         if found is None:
             if self.run.metrics.held():
@@ -131,10 +137,11 @@ class RunKeeper:
         else:
             self._restore(trainer, *found)
         self._check_space(trainer)
+        self.run.keep_engine(trainer.learner.engine_name, trainer.steps)
         self._saved_step, self._saved_at = trainer.steps, time.monotonic()
         return found is not None
 
-    def _restore(self, trainer: Trainer[Any], step: int, state: State, pieces: list[Path]) -> None:
+    def _restore(self, trainer: Trainer[Item], step: int, state: State, pieces: list[Path]) -> None:
         try:
             trainer.load_state_dict(state)
             self.selection.load_state_dict(state["kept"])
@@ -151,7 +158,7 @@ class RunKeeper:
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"the state of a checkpoint is damaged: {error!r}") from None
 
-    def _check_space(self, trainer: Trainer[Any]) -> None:
+    def _check_space(self, trainer: Trainer[Item]) -> None:
         """Refuse to begin what the disk cannot hold: every piece of replay is written twice."""
         replay = trainer.replay
         copies = min(self.cfg.keep_checkpoints, 2)
@@ -168,7 +175,7 @@ class RunKeeper:
 
     # ---- the end ----
 
-    def choose(self, trainer: Trainer[Any]) -> None:
+    def choose(self, trainer: Trainer[Item]) -> None:
         """The second validation: the finalist that is best on new seeds becomes the best policy."""
         if len(self.selection.finalists) < 2:
             return
@@ -189,7 +196,7 @@ class RunKeeper:
         record = {"chosen": chosen, "seeds": [seeds[0], seeds[-1]], "return": found}
         self.selection.choose(chosen, record)
 
-    def test(self, trainer: Trainer[Any]) -> dict[str, dict[str, Summary]]:
+    def test(self, trainer: Trainer[Item]) -> dict[str, dict[str, Summary]]:
         """The final score: the best policy on test seeds that nothing was chosen on."""
         seeds = seeding.final_seeds(self.cfg.test_episodes)
         with trainer.stop, _last_policy_kept(trainer.learner), _stopped_by(trainer):
@@ -199,7 +206,7 @@ class RunKeeper:
         self.run.keep_test(found, seeds, trainer.steps)
         return {name: summaries(values) for name, values in found.items()}
 
-    def _load_best(self, trainer: Trainer[Any]) -> None:
+    def _load_best(self, trainer: Trainer[Item]) -> None:
         try:
             load_policy_into(trainer.learner, self.run.best_policy)
         except CheckpointError as error:
@@ -209,24 +216,24 @@ class RunKeeper:
             ) from None
 
 
-def _mark(trainer: Trainer[Any]) -> tuple[int, ...]:
+def _mark(trainer: Trainer[Item]) -> tuple[int, ...]:
     """What changes whenever there is something new to save."""
     return trainer.steps, trainer.learner.updates, trainer.evaluated, trainer.logged
 
 
-def _largest_file(trainer: Trainer[Any]) -> int:
+def _largest_file(trainer: Trainer[Item]) -> int:
     """No file that this run could have written is larger."""
     row = trainer.replay.nbytes // trainer.replay.capacity
     return max(_state_bytes(trainer.learner) * 2 + (256 << 20), row * 4)
 
 
-def _state_bytes(learner: Learner[Any]) -> int:
+def _state_bytes(learner: Learner[Item]) -> int:
     arrays, _ = pack(learner.state_dict())
     return sum(array.nbytes for array in arrays.values())
 
 
 @contextmanager
-def _stopped_by(trainer: Trainer[Any]) -> Iterator[None]:
+def _stopped_by(trainer: Trainer[Item]) -> Iterator[None]:
     """A signal in the middle of an evaluation stops the run; what was evaluated is made again by a resume."""
     try:
         yield
@@ -235,7 +242,7 @@ def _stopped_by(trainer: Trainer[Any]) -> Iterator[None]:
 
 
 @contextmanager
-def _last_policy_kept(learner: Learner[Any]) -> Iterator[None]:
+def _last_policy_kept(learner: Learner[Item]) -> Iterator[None]:
     """The learner gets its own policy back, whatever was loaded for an evaluation."""
     arrays, rest = pack(learner.policy_state())
     last = unpack(rest, {name: array.copy() for name, array in arrays.items()})

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import cast
 
-import gymnasium as gym
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load as decode
 from safetensors.numpy import save as encode
 
+from twofold.base import tree
+from twofold.base.device import DeviceName, put
 from twofold.base.errors import CheckpointError
 from twofold.base.finite import first_bad
-from twofold.base.foreign import MAX_JSON_BYTES, names, parse_json
+from twofold.base.foreign import AnySpace
+from twofold.base.foreign_json import MAX_JSON_BYTES, names, parse_json
 from twofold.base.regular import is_folder, is_there, open_regular, read_regular
-from twofold.core.experience import Array, Obs, rescale
-from twofold.core.protocols import Bounded, Learner, Policy, World
+from twofold.base.values import Json, Values, listed, number, table, text
+from twofold.core.experience import Array, Item, Obs, rescale
+from twofold.core.protocols import AnyLearner, Bounded, Learner, Policy, State, World
 from twofold.core.seeding import Generators, generator
 from twofold.settings.config import Agent, Config, agent_of, from_values, plain
 from twofold.settings.domains import domains
@@ -48,13 +53,18 @@ _LIES = (
 
 
 def make_learner(
-    agent: Agent, observation_space: gym.Space[Any], action_space: gym.Space[Any], rngs: Generators
-) -> Learner[Any]:
+    agent: Agent,
+    observation_space: AnySpace,
+    action_space: AnySpace,
+    rngs: Generators,
+    device: DeviceName = "cpu",
+) -> AnyLearner:
     """The learner that a config asks for, for worlds of these spaces."""
     import torch
 
     torch_rng = torch.Generator().manual_seed(int(rngs["networks"].integers(2**62)))
     nets = networks.get(agent.networks_name).make(agent.networks, observation_space, action_space, torch_rng)
+    put(nets, device)
     return learners.get(agent.learner_name).make(
         agent.learner,
         networks=nets,
@@ -64,53 +74,64 @@ def make_learner(
     )
 
 
-def policy_bytes(values: dict[str, Any], learner: Learner[Any], world: World, score: dict[str, Any]) -> bytes:
+def policy_bytes(values: Values, learner: Learner[Item], world: World, score: Mapping[str, object]) -> bytes:
     """The learner's policy as the content of a policy file."""
-    arrays, rest = pack(learner.policy_state())
     bounds = world.action_bounds if isinstance(world, Bounded) else None
+    return _sealed(values, learner, world.single_observation_space, world.single_action_space, bounds, score)
+
+
+def _sealed(
+    values: Values,
+    learner: Learner[Item],
+    seen: AnySpace,
+    acts: AnySpace,
+    bounds: tuple[Array, Array] | None,
+    score: Mapping[str, object],
+) -> bytes:
+    arrays, rest = pack(learner.policy_state())
     about = {
         "format": FORMAT,
         "rest": rest,
         "arrays": _described(arrays),
         "values": plain(values),
-        "observation_space": spaces.to_json(world.single_observation_space),
-        "action_space": spaces.to_json(world.single_action_space),
+        "observation_space": spaces.to_json(seen),
+        "action_space": spaces.to_json(acts),
         "action_bounds": None if bounds is None else [np.asarray(b).tolist() for b in bounds],
         "score": score,
     }
     return seal(arrays, about)
 
 
-def _described(arrays: dict[str, Array]) -> dict[str, Any]:
+def _described(arrays: dict[str, Array]) -> dict[str, Json]:
     """Types and shapes, to be covered by the checksum like the values."""
     return {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
 
 
-def seal(arrays: dict[str, Array], about: dict[str, Any]) -> bytes:
+def seal(arrays: dict[str, Array], about: Mapping[str, object]) -> bytes:
     """Arrays and their description as one checksummed safetensors file."""
     text = json.dumps({"about": about, "blake2b": _body(arrays, about)})
     return encode(arrays, metadata={"twofold": text})  # one key: the order of several would change the bytes
 
 
-def _body(arrays: dict[str, Array], about: dict[str, Any]) -> str:
+def _body(arrays: dict[str, Array], about: Mapping[str, object]) -> str:
     described = json.dumps(about).encode()
     return files.checksum(described + b"".join(arrays[k].tobytes() for k in sorted(arrays)))
 
 
-def unseal(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
+def unseal(path: Path) -> tuple[dict[str, Array], dict[str, Json]]:
     """The verified arrays and description of a policy file."""
     try:
         header = _header(path)
-        sealed = parse_json(header["__metadata__"]["twofold"], path, finite=False)
+        sealed = table(parse_json(text(header, "__metadata__", "twofold"), path, finite=False))
         about, wanted = sealed["about"], sealed["blake2b"]
         arrays = decode(read_regular(path, _MAX_BYTES))
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError):
         raise CheckpointError(f"{path} is not a twofold policy file, or is damaged") from None
     if not isinstance(about, dict) or _body(arrays, about) != wanted:
         raise CheckpointError(f"{path} does not match its checksum: damaged")
-    if about.get("format") == 1 and isinstance(about.get("values"), dict):
-        refuse_what_is_gone(about["values"], path)
-        about = about | {"format": FORMAT, "values": from_format_1(about["values"])}
+    if about.get("format") == 1 and isinstance(given := about.get("values"), dict):
+        refuse_what_is_gone(given, path)
+        about = about | {"format": FORMAT, "values": cast(Json, from_format_1(given))}
     if about.get("format") != FORMAT:
         found = str(about.get("format"))[:20]
         raise FormatError(f"{path} has policy format {found}, this version reads formats 1 to {FORMAT}")
@@ -119,14 +140,15 @@ def unseal(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
     return arrays, about
 
 
-def _header(path: Path) -> Any:
+def _header(path: Path) -> dict[str, Json]:
     """What a safetensors file says of itself, read before anything large is."""
     with open_regular(path, _MAX_BYTES) as file:
         length = int.from_bytes(file.read(8), "little")
         if not 0 < length <= min(MAX_JSON_BYTES, os.fstat(file.fileno()).st_size):
             raise CheckpointError(f"{path} is not a twofold policy file, or is damaged")
         header = names(parse_json(file.read(length), path), path)
-        data = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+        described = [entry for name, entry in header.items() if name != "__metadata__"]
+        data = [number(listed(entry, "data_offsets")[1]) for entry in described]
         if 8 + length + max(data, default=0) != os.fstat(file.fileno()).st_size:
             raise CheckpointError(f"{path} is not a twofold policy file, or is damaged")
     return header
@@ -137,7 +159,7 @@ def weights_digest(path: Path) -> str:
     return _body(unseal(path)[0], {}) if is_there(path) else ""
 
 
-def load_policy_into(learner: Learner[Any], path: Path) -> None:
+def load_policy_into(learner: Learner[Item], path: Path) -> None:
     """Give a learner the policy of a file of its own shapes."""
     arrays, about = unseal(path)
     try:
@@ -150,24 +172,70 @@ def load_policy_into(learner: Learner[Any], path: Path) -> None:
 class LoadedPolicy:
     """A policy ready to act: raw observations in, real actions out."""
 
-    values: dict[str, Any]  # all settings of its run
+    values: Values  # all settings of its run
     source: str  # the file it comes from
-    learner: Learner[Any]
+    learner: AnyLearner
     policy: Policy
-    observation_space: gym.Space[Any]
-    action_space: gym.Space[Any]
+    observation_space: AnySpace
+    action_space: AnySpace
     action_bounds: tuple[Array, Array] | None
-    score: dict[str, Any]
+    score: dict[str, Json]
+    rows: int = 1  # that `policy` was made for
 
     @cached_property
     def config(self) -> Config:
         """The whole config of its run, to make its world anew."""
         return from_values(self.values, self.source).config
 
+    def reset(self, rows: int = 1) -> None:
+        """New episodes begin in `rows` rows: a policy with a memory forgets what it saw."""
+        if rows != self.rows:
+            self.policy = self.learner.policy(explore=False, rows=rows, rng=generator(0, "evaluation"))
+            self.rows = rows
+        self.policy.reset(np.ones(rows, bool))
+
     def act(self, obs: Obs) -> Array:
-        """The action for one observation, in the world's own units."""
-        action: Array = self.policy.act(spaces.batch_of_one(self.observation_space, obs))[0]
-        return action if self.action_bounds is None else rescale(action, *self.action_bounds)
+        """The action for one observation, or the actions for a batch [N, ...] of them, in the world's own units.
+
+        A policy with a memory (teams) remembers each row since `reset`; another number of rows begins new episodes.
+        """
+        batch, single = spaces.as_batch(self.observation_space, obs)
+        rows = len(tree.leaves(batch)[0])
+        if rows != self.rows:
+            self.reset(rows)
+        action = self.policy.act(batch)
+        if self.action_bounds is not None:
+            action = rescale(action, *self.action_bounds)
+        return action[0] if single else action
+
+    def predict(
+        self,
+        observation: Obs,
+        state: State | None = None,
+        episode_start: Array | None = None,
+        deterministic: bool = True,
+    ) -> tuple[Array, State]:
+        """As Stable-Baselines3's `predict`: actions, and the memory to hand over with the next observations.
+
+        Without a `state`, or where `episode_start` is true, an episode begins. Policies here act without noise,
+        so `deterministic` changes nothing, as for TD3 there.
+        """
+        batch, _ = spaces.as_batch(self.observation_space, observation)
+        rows = len(tree.leaves(batch)[0])
+        if state is None or rows != self.rows:
+            self.reset(rows)
+        if state is not None:
+            self.policy.load_state_dict(state)
+        if episode_start is not None:
+            self.policy.reset(np.broadcast_to(np.asarray(episode_start, bool), (rows,)))
+        return self.act(observation), copy.deepcopy(self.policy.state_dict())
+
+    def save(self, path: str | Path) -> Path:
+        """Write the policy as a file that `twofold eval`, `play`, `export` and `load_policy` take."""
+        spaces_of = self.observation_space, self.action_space
+        content = _sealed(self.values, self.learner, *spaces_of, self.action_bounds, self.score)
+        files.replace_bytes(Path(path), content)
+        return Path(path)
 
 
 def zoo_names() -> list[str]:
@@ -200,18 +268,20 @@ def load_policy(path: str | Path) -> LoadedPolicy:
     if bad := first_bad(**{name.lstrip("/"): array for name, array in arrays.items()}):
         raise CheckpointError(f"{path} holds weights that are not finite ({bad}): it cannot act")
     try:
-        values = about["values"]
+        values = table(about, "values")
         agent = agent_of(values)
-        seen, acts = (spaces.from_json(about[k]) for k in ("observation_space", "action_space"))
+        seen, acts = (spaces.from_json(table(about, k)) for k in ("observation_space", "action_space"))
         with allocation_limit(_MAX_BYTES):
             learner = make_learner(agent, seen, acts, Generators(0))
         _refuse_other_types(pack(learner.policy_state())[0], arrays)
         learner.load_policy_state(unpack(about["rest"], arrays))
         policy = learner.policy(explore=False, rows=1, rng=generator(0, "evaluation"))
         policy.reset(np.ones(1, bool))
-        bounds = about["action_bounds"]
+        bounds = None if about["action_bounds"] is None else listed(about, "action_bounds")
         low_high = None if bounds is None else (_bound(bounds[0], acts), _bound(bounds[1], acts))
-        return LoadedPolicy(values, str(path), learner, policy, seen, acts, low_high, about["score"])
+        return LoadedPolicy(
+            dict(values), str(path), learner, policy, seen, acts, low_high, table(about, "score")
+        )
     except _LIES as error:
         raise CheckpointError(f"{path} does not describe a policy of this version: {error}") from None
 
@@ -223,5 +293,5 @@ def _refuse_other_types(own: dict[str, Array], given: dict[str, Array]) -> None:
             raise ValueError(f"{name} holds {given[name].dtype}, not {array.dtype}")
 
 
-def _bound(values: list[float], space: gym.Space[Any]) -> Array:
+def _bound(values: Json, space: AnySpace) -> Array:
     return np.array(values, np.float32).reshape(space.shape or ())

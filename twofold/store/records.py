@@ -7,14 +7,14 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twofold.base.errors import CheckpointError, UserError
-from twofold.base.foreign import log_records, names, number, parse_json, read_json, whole
+from twofold.base.foreign_json import log_records, names, number, parse_json, read_json, whole
 from twofold.base.regular import is_there, open_regular
+from twofold.base.values import Json
 
 ABOUT_TEST = ("seeds", "step", "policy")  # what test.json says of itself; the rest are worlds
 MAX_EVALUATIONS = 100_000
@@ -103,7 +103,7 @@ def read_test(path: Path, *, finite: bool = True) -> Tested:
     return Tested(scores, step, str(record.get("policy", ""))[:200])
 
 
-def _summary(value: Any, path: Path, finite: bool) -> Summary:
+def _summary(value: Json, path: Path, finite: bool) -> Summary:
     record = names(value, path)
     mean, std, low, high, least = (
         number(record.get(k), path, finite=finite) for k in ("mean", "std", "low", "high", "min")
@@ -137,7 +137,7 @@ def last_step(folder: Path) -> int:
         return 0
 
 
-def last_record(path: Path) -> dict[str, Any]:
+def last_record(path: Path) -> dict[str, Json]:
     """The last whole line of a log, read from the end of the file; empty before the first."""
     with open_regular(path) as file:
         try:
@@ -148,9 +148,9 @@ def last_record(path: Path) -> dict[str, Any]:
     return names(parse_json(lines[-1], path, finite=False), path) if lines else {}
 
 
-def evaluations(path: Path, *, newest: int = MAX_EVALUATIONS) -> list[dict[str, Any]]:
+def evaluations(path: Path, *, newest: int = MAX_EVALUATIONS) -> list[dict[str, Json]]:
     """The newest evaluations as they were written, oldest first; each has its step, its world and numbers."""
-    kept: deque[dict[str, Any]] = deque(maxlen=newest)
+    kept: deque[dict[str, Json]] = deque(maxlen=newest)
     for record in log_records(path) if is_there(path) else ():
         whole(record.get("step"), path)
         if not isinstance(record.get("world"), str):

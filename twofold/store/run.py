@@ -8,13 +8,13 @@ import shlex
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from twofold.base.errors import CheckpointError, UserError
-from twofold.base.foreign import read_json
+from twofold.base.foreign_json import read_json
 from twofold.base.regular import is_folder, is_there, names_in, read_regular
 from twofold.base.statistics import summaries
-from twofold.core.protocols import Episodes, Summary
+from twofold.base.values import table
+from twofold.core.protocols import Episodes, State, Summary
 from twofold.settings.config import Resolved, from_values, neutral, plain
 from twofold.store import files
 from twofold.store.checkpoint import Checkpoints
@@ -25,8 +25,10 @@ from twofold.store.lock import RunLock
 from twofold.store.policy_file import weights_digest
 from twofold.store.provenance import provenance
 from twofold.store.records import read_test
+from twofold.store.sinks import Sinks
 
 FORMAT = 2  # of config.json
+_ENGINE = "learner.engine"  # how updates are computed, to rounding the same: may change while a run goes on
 
 
 # What a start that was interrupted before config.json was written may have left.
@@ -50,7 +52,7 @@ class Run:
         self.command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
         self.journal = Journal(folder, resolved.config.trainer.steps, self.checkpoints.newest)
         self._lock = RunLock(folder)
-        self._board: Any = None
+        self._sinks = Sinks(folder, resolved)
 
     # ---- making and opening ----
 
@@ -94,15 +96,15 @@ class Run:
         record = read_json(folder / "config.json", finite=False)
         if not isinstance(record, dict) or not isinstance(record.get("values"), dict):
             raise CheckpointError(f"{folder / 'config.json'} is damaged")
-        values = record["values"] if record.get("format") == FORMAT else from_format_1(record["values"])
+        given = table(record, "values")
+        values = given if record.get("format") == FORMAT else from_format_1(given)
         resolved = from_values(values, str(folder / "config.json"))
-        origin = record.get("origin")
-        return cls(
-            folder, Resolved(resolved.config, resolved.values, origin if isinstance(origin, dict) else {})
-        )
+        noted = record.get("origin")
+        origin = {k: str(v) for k, v in noted.items()} if isinstance(noted, dict) else {}
+        return cls(folder, Resolved(resolved.config, resolved.values, origin))
 
     def with_changes(self, resolved: Resolved, command: str) -> Run:
-        """This run with more steps, or with other settings that change no byte; other changes are refused."""
+        """This run with more steps, another engine or settings that change no byte; other changes are refused."""
         _refuse_changes(self.resolved, resolved, self.folder)
         run = self
         if resolved.config.trainer.steps >= self.resolved.config.trainer.steps and (
@@ -118,6 +120,20 @@ class Run:
         record = {"format": FORMAT, "values": plain(self.resolved.values), "origin": self.resolved.origin}
         with files.disk_full_explained(self.folder, 100_000):
             files.replace_bytes(self.folder / "config.json", files.to_json(record))
+
+    def keep_engine(self, name: str, step: int) -> None:
+        """Note in the provenance what computes the updates from this step on, where it is something new."""
+        path = self.folder / "provenance.json"
+        try:
+            record = table(read_json(path))
+        except (CheckpointError, OSError, TypeError, ValueError):
+            return  # lost or damaged: nothing that training needs
+        known = str(record.get("engine", ""))
+        if known.split()[-1:] == [name]:
+            return
+        engine = f"{known}, from step {step} on {name}" if known and step else name
+        with files.disk_full_explained(self.folder, 100_000):
+            files.replace_bytes(path, files.to_json({**record, "engine": engine}))
 
     def lock(self) -> None:
         """Refuse a second process; then write what changed in the settings."""
@@ -135,12 +151,7 @@ class Run:
     def close(self) -> None:
         for lines in (self.metrics, self.evaluations, self.timing):
             lines.close()
-        if self._board:
-            try:
-                self._board.close()
-            except OSError as error:
-                log.error("TensorBoard's file is incomplete: %s", error.strerror)
-        self._board = None
+        self._sinks.close()
         self._lock.release()
 
     # ---- logging ----
@@ -149,40 +160,22 @@ class Run:
         """Metrics that are a function of the run alone: a resumed run writes the same bytes."""
         self._lock.beat()
         self.metrics.append({"step": step, **values})
-        self._scalars(step, values)
+        self._sinks.scalars(step, values)
 
     def log_timing(self, step: int, values: dict[str, float]) -> None:
         """Speeds and other values that differ from one execution to the next."""
         self.timing.append({"step": step, **values})
-        self._scalars(step, {f"timing/{k}": v for k, v in values.items()})
+        self._sinks.scalars(step, {f"timing/{k}": v for k, v in values.items()})
 
     def log_evaluation(self, step: int, world: str, summary: dict[str, dict[str, float]]) -> None:
         self.evaluations.append({"step": step, "world": world, **summary})
-        self._scalars(step, {f"{world}/{name}": s["mean"] for name, s in summary.items()})
-
-    def _scalars(self, step: int, values: dict[str, float]) -> None:
-        """TensorBoard only shows what metrics.jsonl holds: if it fails, that is told once and training goes on."""
-        if not self.resolved.config.trainer.tensorboard or self._board is False:
-            return
-        try:
-            if self._board is None:
-                from torch.utils.tensorboard import (
-                    SummaryWriter,
-                )  # half a second: only when something is logged
-
-                folder = files.real_folder(self.folder / "tensorboard")
-                self._board = SummaryWriter(str(folder), purge_step=step)
-            for name, value in values.items():
-                self._board.add_scalar(name, value, step)
-        except OSError as error:
-            log.error("TensorBoard's file cannot be written (%s): going on without it", error.strerror)
-            self._board = False
+        self._sinks.scalars(step, {f"{world}/{name}": s["mean"] for name, s in summary.items()})
 
     def lengths(self) -> dict[str, int]:
         """How long the logs are at a checkpoint, everything in them durable."""
         return {"metrics": self.metrics.length(), "evaluations": self.evaluations.length()}
 
-    def check_logs(self, state: Any) -> None:
+    def check_logs(self, state: State) -> None:
         """Refuse a checkpoint that knows of more lines than the logs hold."""
         self.metrics.check(int(state["logs"]["metrics"]))
         self.evaluations.check(int(state["logs"]["evaluations"]))
@@ -270,9 +263,10 @@ def _is_ours(path: Path) -> bool:
 
 
 def _refuse_changes(old: Resolved, new: Resolved, folder: Path) -> None:
-    """A run continues only with the settings it began with; more steps, and what changes no byte, are allowed."""
+    """A run continues only with the settings it began with, but for more steps, the engine and what changes no byte."""
     ours, theirs = plain(old.values), plain(new.values)
-    changed = sorted(k for k in (ours.keys() | theirs.keys()) - neutral() if ours.get(k) != theirs.get(k))
+    free = neutral() | {_ENGINE}
+    changed = sorted(k for k in (ours.keys() | theirs.keys()) - free if ours.get(k) != theirs.get(k))
     if new.config.trainer.steps > old.config.trainer.steps:
         changed.remove("trainer.steps")
     if changed:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from twofold.assemble import Trained
 from twofold.base.errors import UserError
-from twofold.base.foreign import log_records
+from twofold.base.foreign_json import log_records, whole
 from twofold.base.regular import is_there
 from twofold.team.worlds.space import Foreign, Values
 
@@ -60,7 +60,9 @@ def _nested(values: Values) -> Values:
         inner = found
         *parents, leaf = key.split(".")
         for parent in parents:
-            inner = inner.setdefault(parent, {})
+            below = inner.setdefault(parent, {})
+            assert isinstance(below, dict)  # no setting is also a group
+            inner = below
         inner[leaf] = list(value) if isinstance(value, tuple) else value
     return found
 
@@ -70,11 +72,11 @@ def _log(run: Foreign, folder: Path) -> None:
     for name in ("metrics", "evaluations"):
         path = folder / f"{name}.jsonl"
         for record in log_records(path) if is_there(path) else ():
-            step, world = record.pop("step"), record.pop("world", None)
+            step, world = whole(record.pop("step", None), path), record.pop("world", None)
             for key, value in record.items():
                 number = value["mean"] if isinstance(value, dict) else value
                 if isinstance(number, (int, float)):
-                    run.log_scalar(f"{world}/{key}" if world else key, float(number), int(step))
+                    run.log_scalar(f"{world}/{key}" if world else key, float(number), step)
     for artifact in ("best.safetensors", "config.json", "curve.png"):
         if is_there(folder / artifact):
             # Sacred keeps config.json and metrics.json for itself.

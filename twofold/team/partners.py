@@ -9,7 +9,7 @@ from pathlib import Path
 
 from twofold.assemble import Parts, assemble, torch_as
 from twofold.base.errors import ConfigError, UserError
-from twofold.base.foreign import MAX_LOG_BYTES
+from twofold.base.foreign_json import MAX_LOG_BYTES
 from twofold.base.progress import Quiet
 from twofold.base.regular import is_there, read_regular
 from twofold.settings.config import Resolved, layers_for, resolve

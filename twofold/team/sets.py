@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from twofold.base.errors import CheckpointError, ConfigError
-from twofold.base.foreign import checked_as, read_json
+from twofold.base.foreign_json import checked_as, read_json
 from twofold.base.regular import is_there, read_regular
 from twofold.base.setting import setting, settings
 from twofold.store import files

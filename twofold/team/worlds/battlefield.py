@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from twofold.base.errors import CheckpointError, ConfigError
-from twofold.base.foreign import checked_as, read_as
+from twofold.base.foreign_json import checked_as, read_as
 from twofold.base.regular import is_there
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from twofold.base import foreign
+from twofold.base import foreign_json as foreign
 from twofold.base.errors import CheckpointError, ConfigError
 from twofold.base.setting import setting, settings
 
