@@ -39,7 +39,9 @@ def train(
     import_user_code(imports)
     resolved = resolve(layers_for(config, env_config, flatten(overrides)))
     folder = Path(run) if run else new_folder(resolved, Path(runs), config, env_config)
-    return run_to_end(Run.create(folder, resolved, shlex.join(sys.argv)), imports, progress, on_folder)
+    return run_to_end(
+        Run.create(folder, resolved, shlex.join(sys.argv), imports), imports, progress, on_folder
+    )
 
 
 def check(

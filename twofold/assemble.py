@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -114,26 +114,19 @@ def run_to_end(
     on_folder: Callable[[Path], None] | None = None,
 ) -> Trained:
     """Lock the run directory, train from where it is to the end, test the best policy, draw the curve."""
-    run.lock()
-    parts: Parts | None = None
-    try:
+    with run.held():
         if run.longer:
             run.keep_config()
-        if on_folder:
-            on_folder(run.folder)
         if (test := run.test_scores()) is not None:
             return Trained(run.folder, test)
-        with torch_as(run.resolved.config.threads):
-            parts = assemble(run, imports)
+        with torch_as(run.resolved.config.threads), closing(assemble(run, imports)) as parts:
+            if on_folder:
+                on_folder(run.folder)
             parts.trainer.train(progress or Quiet())
             parts.keeper.choose(parts.trainer)
             _draw(run)
             tested = run.resolved.config.trainer.test_episodes > 0
             return Trained(run.folder, parts.keeper.test(parts.trainer) if tested else {})
-    finally:
-        if parts is not None:
-            parts.close()
-        run.close()
 
 
 def _draw(run: Run) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from twofold.base.errors import MissingPackage, UserError
+from twofold.base.progress import task
 from twofold.core.experience import Array
 from twofold.learners.td3 import TD3
 from twofold.store import files
@@ -52,7 +57,8 @@ def export_onnx(policy: LoadedPolicy, path: Path) -> tuple[float, Path]:
         raise MissingPackage(str(error.name), "export", "exporting to ONNX") from None
     rng = np.random.default_rng(0)
     obs = rng.standard_normal((16, *policy.observation_space.shape)).astype(np.float32)
-    content = _onnx(Deployed(policy).eval(), obs)
+    with task("writing ONNX"):
+        content = _onnx(Deployed(policy).eval(), obs)
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     wanted = np.stack([policy.act(row) for row in obs])
     given = session.run(None, {"obs": obs})[0]
@@ -68,14 +74,31 @@ def export_onnx(policy: LoadedPolicy, path: Path) -> tuple[float, Path]:
 
 def _onnx(module: nn.Module, obs: Array) -> bytes:
     """The content of an ONNX file for any number of rows."""
-    program: Any = torch.onnx.export(  # its type says that it may be None, which it is not with dynamo
-        module,
-        (torch.from_numpy(obs),),
-        input_names=["obs"],
-        output_names=["action"],
-        dynamic_shapes={"obs": {0: torch.export.Dim("rows")}},
-        dynamo=True,
-        verbose=False,
-    )
+    with _silence():
+        program: Any = torch.onnx.export(  # its type says that it may be None, which it is not with dynamo
+            module,
+            (torch.from_numpy(obs),),
+            input_names=["obs"],
+            output_names=["action"],
+            dynamic_shapes={"obs": {0: torch.export.Dim("rows")}},
+            dynamo=True,
+            verbose=False,
+        )
     content: bytes = program.model_proto.SerializeToString()
     return content
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Torch's exporter warns of packages that nobody asked for; what it writes is compared with the policy."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)

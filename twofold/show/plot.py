@@ -13,6 +13,11 @@ from twofold.show import style
 from twofold.store.jsonlines import JsonLines
 
 
+def has_curve(folder: Path) -> bool:
+    """Whether there is anything to draw of a run."""
+    return bool(JsonLines(folder / "evaluations.jsonl").read())
+
+
 def curve(folder: Path, world: str | None = None, metric: str = "return") -> tuple[Any, Any]:
     """(steps, means) of the evaluations of a run."""
     records = JsonLines(folder / "evaluations.jsonl").read()

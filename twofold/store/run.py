@@ -9,6 +9,8 @@ import os
 import platform
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +44,15 @@ class Run:
         self.timing = JsonLines(folder / "timing.jsonl")
         self.checkpoints = Checkpoints(folder / "checkpoints", resolved.config.trainer.keep_checkpoints)
         self.longer = False  # more steps were asked for than when it began
+        self.fresh = False  # made by this process
+        self.made: list[Path] = []  # folders that were made for it, innermost first
         self._lock: Any = None
         self._board: Any = None
 
     # ---- making and opening ----
 
     @classmethod
-    def create(cls, folder: Path, resolved: Resolved, command: str) -> Run:
+    def create(cls, folder: Path, resolved: Resolved, command: str, imports: tuple[str, ...] = ()) -> Run:
         """A new directory, or an existing one of this config, which is then gone on with, perhaps for more steps."""
         try:
             if os.path.lexists(folder / "config.json"):
@@ -62,10 +66,12 @@ class Run:
                 raise UserError(
                     f"{folder} exists and is not a run directory: nothing was touched; give another --run"
                 )
-            folder.mkdir(parents=True, exist_ok=True)
             run = cls(folder, resolved)
+            run.made = [above for above in (folder, *folder.parents) if not above.exists()]
+            run.fresh = True
+            folder.mkdir(parents=True, exist_ok=True)
             with files.disk_full_explained(folder, 100_000):
-                files.replace_bytes(folder / "provenance.json", files.to_json(provenance(command)))
+                files.replace_bytes(folder / "provenance.json", files.to_json(provenance(command, imports)))
             run.keep_config()
         except OSError as error:
             raise UserError(f"cannot make the run directory {folder}: {error.strerror}") from None
@@ -113,6 +119,28 @@ class Run:
         self._lock.flush()
         for left in self.folder.glob(".*.tmp"):  # of a process that died while writing
             left.unlink()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The directory for this process alone; a start that fails before anything was kept leaves nothing."""
+        self.lock()
+        try:
+            yield
+        except BaseException:
+            self.close()
+            self._leave_nothing()
+            raise
+        self.close()
+
+    def _leave_nothing(self) -> None:
+        """Remove a start that never began, and the folders that were made for it."""
+        if not self.fresh or {entry.name for entry in self.folder.iterdir()} - _BEGINNINGS - {"config.json"}:
+            return
+        for name in (*_BEGINNINGS, "config.json"):
+            (self.folder / name).unlink(missing_ok=True)
+        with suppress(OSError):  # somebody else's file is in one of them by now
+            for folder in self.made:
+                folder.rmdir()
 
     def check_lock(self) -> None:
         """Stop if the directory or its lock was taken away: another process could be writing there."""
@@ -245,7 +273,25 @@ def versions() -> dict[str, str]:
     return found
 
 
-def provenance(command: str) -> dict[str, Any]:
+def imports_of(place: Path) -> list[str]:
+    """The --import names that a run was made with, of a run directory or of a policy file inside of one.
+
+    They are only ever shown: what is imported is the user's word alone.
+    """
+    folder = place if place.is_dir() else place.parent
+    try:
+        record = files.read_json(folder / "provenance.json")
+    except CheckpointError:
+        return []
+    names = record.get("imports") if isinstance(record, dict) else None
+    return [name for name in names if _can_be_shown(name)] if isinstance(names, list) else []
+
+
+def _can_be_shown(name: object) -> bool:
+    return isinstance(name, str) and 0 < len(name) < 200 and name.isprintable()
+
+
+def provenance(command: str, imports: tuple[str, ...] = ()) -> dict[str, Any]:
     """Where a result comes from: command, code, packages, machine."""
     here = Path(__file__).resolve().parent
     command_line = ["git", "describe", "--always", "--dirty"]
@@ -261,6 +307,7 @@ def provenance(command: str) -> dict[str, Any]:
         own = "uninstalled"
     return {
         "command": command,
+        "imports": list(imports),
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "twofold": own,
         "commit": commit or None,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
-from twofold.assemble import Parts, assemble, torch_as
+from twofold.assemble import assemble, torch_as
 from twofold.base.errors import ConfigError, UserError
-from twofold.base.progress import Quiet
+from twofold.base.progress import training
 from twofold.settings.config import Resolved, layers_for, resolve
 from twofold.settings.presets import flatten
 from twofold.store import files
@@ -65,20 +66,12 @@ def _train_stage(runs: Path, stage: int, resolved: Resolved, partner: Partner) -
     """Train up to a stage, from the checkpoint of the stage before, and keep the last policy."""
     run = Run.create(runs / f"c{stage}", resolved, f"partners make {partner.name}")
     _begin_where(runs / f"c{stage - 1}", run)
-    run.lock()
-    parts: Parts | None = None
-    try:
-        with torch_as(run.resolved.config.threads):
-            parts = assemble(run)
-            parts.trainer.train(Quiet())
+    with run.held(), torch_as(run.resolved.config.threads), closing(assemble(run)) as parts:
         trainer = parts.trainer
+        trainer.train(training())
         score = {"step": trainer.steps, "return": trainer.last_return}
         content = policy_bytes(run.resolved.values, trainer.learner, trainer.collector.world, score)
         files.replace_bytes(partner.file, content)
-    finally:
-        if parts is not None:
-            parts.close()
-        run.close()
 
 
 def _begin_where(before: Path, run: Run) -> None:

@@ -67,6 +67,11 @@ FIXED: dict[str, tuple[str | bool, ...]] = {
 def translate(options: Values, settings: Values) -> tuple[Values, Values]:
     """Options and settings with PyMARL's own keys made into ours, or explained."""
     mixed = "multi-algs" in options
+    for name in ("train-alg", "partners"):
+        if name in options and not mixed:
+            raise ConfigError(
+                f"--{name}={options[name]} belongs to a mixed team: add --multi_algs, or leave it out"
+            )
     if not mixed and not _is_team(str(options.get("config", "td3"))):
         return options, settings
     if mixed:

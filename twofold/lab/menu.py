@@ -1,0 +1,102 @@
+"""The lab's commands: what each asks for, and examples that work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from twofold.base.command import Command, asks, option, place
+
+Score = Literal["test", "last", "area"]
+_PLACES = "run directories, or folders that hold some"
+
+
+@asks
+class Compare:
+    places: tuple[Path, ...] = place(_PLACES, "RUN ...", default=(), kind="run", at_least=1)
+    score: Score = option("what a run is judged by", default="test")
+    metric: str = option("which metric of the episodes", default="return", metavar="NAME")
+    baseline: str | None = option(
+        "the group that others are compared with (default: the first)", default=None, metavar="NAME"
+    )
+    json: bool = option("all numbers as JSON", default=False)
+
+
+@asks
+class Report:
+    places: tuple[Path, ...] = place(_PLACES, "RUN ...", default=(), kind="run", at_least=1)
+    out: Path = option(
+        "the folder of the report", default=Path("report"), metavar="DIR", short="-o", kind="folder"
+    )
+    title: str | None = option("the heading", default=None)
+    score: Score = option("what a run is judged by", default="test")
+    metric: str = option("which metric of the episodes", default="return", metavar="NAME")
+    baseline: str | None = option(
+        "the group that others are compared with (default: the first)", default=None, metavar="NAME"
+    )
+
+
+@asks
+class Runs:
+    places: tuple[Path, ...] = place(_PLACES, "DIR ...", default=(Path("runs"),), kind="folder")
+    metric: str = option("which metric of the episodes", default="return", metavar="NAME")
+
+
+@asks
+class Lab:
+    experiment: Path = place("a YAML file (docs/lab.md)", "FILE.yaml", kind="file")
+    out: Path | None = option(
+        "where its runs go (default runs/NAME)", default=None, metavar="DIR", short="-o", kind="folder"
+    )
+    jobs: int = option("trainings at once", default=2, metavar="N", least=1)
+    import_: tuple[str, ...] = option(
+        "your own worlds and networks: a file.py or a module", default=(), metavar="FILE", kind="file"
+    )
+
+
+@asks
+class Page:
+    folder: Path = place("the folder that holds your runs", "DIR", default=Path("runs"), kind="folder")
+    port: int = option("0: any that is free", default=8650, metavar="N", least=0)
+
+
+COMMANDS = (
+    Command(
+        "runs",
+        "what is there: what differs, how far, best, test, state, age",
+        Runs,
+        "twofold.lab.commands:runs",
+        examples=("twofold runs runs",),
+    ),
+    Command(
+        "compare",
+        "settings against each other over their seeds, with a verdict",
+        Compare,
+        "twofold.lab.commands:compare",
+        more="Runs are grouped by all settings but the seed, and never pooled over settings, worlds, steps or physics.",
+        examples=("twofold compare runs",),
+    ),
+    Command(
+        "report",
+        "one HTML file of all runs that opens without network",
+        Report,
+        "twofold.lab.commands:report",
+        more="With tables, curves and films, and the same tables as CSV, Markdown and LaTeX.",
+        examples=("twofold report runs --out=report",),
+    ),
+    Command(
+        "lab",
+        "an experiment file: variants x worlds x seeds",
+        Lab,
+        "twofold.lab.commands:lab",
+        more="Given again, it continues; done, it only writes the report again.",
+        examples=("twofold lab experiment.yaml --out=runs/experiment --jobs=2",),
+    ),
+    Command(
+        "page",
+        "runs in the browser, live, on this machine only",
+        Page,
+        "twofold.lab.commands:page",
+        examples=("twofold page runs",),
+    ),
+)
