@@ -218,7 +218,7 @@ def measured(plan: Plan) -> dict[str, Any]:
     """Everything, as one record."""
     sys.path.insert(0, str(ROOT))  # this checkout is measured, whatever is installed
     os.environ["PYTHONPATH"] = str(ROOT)
-    from twofold.store.run import provenance
+    from twofold.store.provenance import provenance
 
     record: dict[str, Any] = provenance(shlex.join([Path(sys.executable).name, *sys.argv]))
     record |= {"machine": bench_facts.machine(), "plan": asdict(plan)}

@@ -37,7 +37,7 @@ def peers_python() -> Path:
 
 def machine() -> dict[str, Any]:
     """The hardware and system that the numbers belong to."""
-    from twofold.store.run import cpu_name
+    from twofold.store.provenance import cpu_name
 
     return {
         "cpu": cpu_name(),

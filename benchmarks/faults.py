@@ -29,7 +29,8 @@ from twofold.core.trainer import Trainer
 from twofold.rows.workers import WorkerRows
 from twofold.settings import config
 from twofold.store.checkpoint import Checkpoints, load_replay
-from twofold.store.run import Run, cpu_name, versions
+from twofold.store.provenance import cpu_name, versions
+from twofold.store.run import Run
 
 RESULTS = Path(__file__).resolve().parent / "results"
 SAVE_SECONDS = 60

@@ -17,7 +17,8 @@ import numpy as np
 
 from twofold import api
 from twofold.show.plot import curve
-from twofold.store.run import Run, provenance
+from twofold.store.provenance import provenance
+from twofold.store.run import Run
 
 RESULTS = Path(__file__).resolve().parent / "results"
 STEPS = 1_500_000

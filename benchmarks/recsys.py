@@ -22,7 +22,7 @@ from twofold.recsys.standings import draw, text
 from twofold.recsys.standings import standings as stand
 from twofold.settings.config import load, own_settings
 from twofold.settings.presets import parse_value
-from twofold.store.run import provenance
+from twofold.store.provenance import provenance
 
 
 def trained(options: Any, settings: dict[str, Any]) -> list[Path]:

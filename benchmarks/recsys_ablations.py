@@ -16,7 +16,7 @@ import torch
 
 from twofold import api
 from twofold.recsys.metrics import over_seeds
-from twofold.store.run import provenance
+from twofold.store.provenance import provenance
 
 RESULTS = Path(__file__).resolve().parent / "results"
 # A third of the preset's steps: what a part brings shows early.

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from twofold import api
-from twofold.store.run import provenance
+from twofold.store.provenance import provenance
 
 
 def settings(users: int, items: int, steps: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from statistics import mean
 from typing import Any
 
 from twofold import api
-from twofold.store.run import provenance
+from twofold.store.provenance import provenance
 
 RESULTS = Path(__file__).resolve().parent / "results"
 # Its raw log of TD3 on Coat (one seed, mean over the last quarter of the epochs).

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from twofold.recsys.recommend import load_recommender
-from twofold.store.run import provenance
+from twofold.store.provenance import provenance
 
 
 def started(run: str, port: int) -> subprocess.Popen[str]:

@@ -33,7 +33,8 @@ from twofold.recsys.truth import Matrix
 from twofold.recsys.users import Feelings, Rules, Users
 from twofold.settings.config import load, own_settings
 from twofold.store.policy_file import make_learner
-from twofold.store.run import Run, provenance
+from twofold.store.provenance import provenance
+from twofold.store.run import Run
 
 RESULTS = Path(__file__).resolve().parent / "results"
 REFERENCE = {"user steps/s": 5900, "updates/s": 15, "seconds for 1M steps": 8657}

@@ -17,7 +17,7 @@ import numpy as np
 from gymnasium.envs.box2d.bipedal_walker import BipedalWalkerHeuristics
 
 from twofold.control.walker import FastWalker
-from twofold.store.run import provenance
+from twofold.store.provenance import provenance
 
 RESULTS = Path(__file__).resolve().parent / "results"
 Episode = list[np.ndarray]  # the action of each decision

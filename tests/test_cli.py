@@ -105,10 +105,10 @@ def test_list_shows_what_has_a_word_in_it(capsys: pytest.CaptureFixture[str]) ->
 def test_a_switch_takes_no_word_from_the_runs_behind_it(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import twofold.show.plot as plots
+    from twofold.lab import figures
 
     drawn: list[Path] = []
-    monkeypatch.setattr(plots, "draw_curves", lambda folders, out, **_: drawn.extend(folders) or out)
+    monkeypatch.setattr(figures, "draw_curves", lambda folders, out, **_: (drawn.extend(folders) or out, []))
     assert main(["plot", "--mean", str(run), str(run)]) == 0
     assert drawn == [run, run]
 
@@ -117,8 +117,9 @@ def test_a_run_that_has_not_begun_is_left_out_of_a_plot_and_named(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "config.json").write_bytes((run / "config.json").read_bytes())
     assert main(["plot", str(run), str(tmp_path / "empty"), f"--out={tmp_path / 'c.png'}"]) == 0
-    assert "empty has no evaluations yet: left out" in capsys.readouterr().err
+    assert "left out" in capsys.readouterr().err
     assert (tmp_path / "c.png").exists()
 
 
@@ -192,9 +193,9 @@ def test_from_refuses_a_preset_beside_it(run: Path, capsys: pytest.CaptureFixtur
         (["resume", "nowhere"], "nowhere is not a run directory"),
         (["resume"], "twofold resume needs RUN: a run directory"),
         (["resume", "a", "b"], "takes RUN, got 2 words: 'b' is one too many"),
-        (["plot", "nowhere"], "nowhere has no evaluations yet"),
+        (["plot", "nowhere"], "nowhere is not a directory"),
         (["plot"], "twofold plot needs RUN ..."),
-        (["plot", "a", "--men"], "unknown option '--men' of twofold plot; did you mean '--mean'"),
+        (["plot", "a", "--metrc=x"], "unknown option '--metrc' of twofold plot; did you mean '--metric'"),
         (["plot", "a", "--mean=yes"], "--mean is a switch and takes no value"),
         (["list", "--al"], "unknown option '--al' of twofold list"),
         (["demo", "--steps=3"], "unknown option '--steps' of twofold demo"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ import gymnasium as gym
 import torch
 
 from twofold.base.errors import UserError
-from twofold.base.progress import Progress, Quiet
+from twofold.base.progress import Progress, Quiet, Standing, Watching, task
 from twofold.base.statistics import summaries
 from twofold.core.evaluate import evaluate
 from twofold.core.protocols import Learner, Summary, World
@@ -22,7 +22,8 @@ from twofold.core.seeding import TEST, Generators, generator
 from twofold.core.trainer import Trainer
 from twofold.rows.world import evaluation_names, make_world
 from twofold.settings.config import Config, Resolved
-from twofold.show.plot import draw_curves
+from twofold.show.plot import draw_curve
+from twofold.store.counted import Counted
 from twofold.store.keeper import RunKeeper
 from twofold.store.policy_file import LoadedPolicy, load_policy, make_learner
 from twofold.store.run import Run
@@ -79,6 +80,18 @@ def assemble(run: Run, imports: tuple[str, ...] = ()) -> Parts:
     return Parts(trainer, keeper)
 
 
+def watching(progress: Progress, trainer: Trainer[Any]) -> Progress:
+    """The progress, which may look at the trainer whenever it likes."""
+
+    def look() -> Standing:
+        learning = trainer.steps >= trainer.cfg.warmup
+        return Standing(trainer.steps, learning, trainer.last_return, trainer.keeper.best)
+
+    if isinstance(progress, Watching):
+        progress.watch(look)
+    return progress
+
+
 @dataclass
 class Trained:
     """A run that has come to its end."""
@@ -115,25 +128,33 @@ def run_to_end(
 ) -> Trained:
     """Lock the run directory, train from where it is to the end, test the best policy, draw the curve."""
     with run.held():
-        if run.longer:
-            run.keep_config()
         if (test := run.test_scores()) is not None:
             return Trained(run.folder, test)
-        with torch_as(run.resolved.config.threads), closing(assemble(run, imports)) as parts:
-            if on_folder:
-                on_folder(run.folder)
-            parts.trainer.train(progress or Quiet())
-            parts.keeper.choose(parts.trainer)
-            _draw(run)
-            tested = run.resolved.config.trainer.test_episodes > 0
-            return Trained(run.folder, parts.keeper.test(parts.trainer) if tested else {})
+        with run.journal.session(run.command), torch_as(run.resolved.config.threads):
+            return Trained(run.folder, _train(run, imports, progress or Quiet(), on_folder))
+
+
+def _train(
+    run: Run, imports: tuple[str, ...], progress: Progress, on_folder: Callable[[Path], None] | None
+) -> Scores:
+    parts = assemble(run, imports)
+    try:
+        if on_folder:
+            on_folder(run.folder)
+        parts.trainer.train(watching(progress, parts.trainer))
+        parts.keeper.choose(parts.trainer)
+        _draw(run)
+        tested = run.resolved.config.trainer.test_episodes > 0
+        return parts.keeper.test(parts.trainer) if tested else {}
+    finally:
+        parts.close()
 
 
 def _draw(run: Run) -> None:
     """The learning curve of what the world is about; of the return where an evaluation has no such metric."""
     metric = run.resolved.config.trainer.headline
     known = all(metric in record for record in run.evaluations.read())
-    draw_curves([run.folder], run.folder / "curve.png", metric=metric if known else "return")
+    draw_curve(run.folder, run.folder / "curve.png", metric if known else "return")
 
 
 def score(policy: LoadedPolicy, episodes: int, seed: int) -> Scores:
@@ -145,7 +166,9 @@ def score(policy: LoadedPolicy, episodes: int, seed: int) -> Scores:
         for name in evaluation_names(config):
             world = world_of(policy, name, config.trainer.eval_rows)
             greedy = policy.learner.policy(explore=False, rows=world.num_envs, rng=generator(0, "evaluation"))
-            found[name] = summaries(evaluate(world, greedy, [seed + i for i in range(episodes)]))
+            with task(f"evaluating {name}", episodes) as tell:
+                seeds = [seed + i for i in range(episodes)]
+                found[name] = summaries(evaluate(world, Counted(greedy, tell), seeds))
             world.close()
     return found
 

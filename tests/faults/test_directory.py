@@ -43,12 +43,12 @@ def test_lock_of_a_dead_process_is_taken_over(driver: Driver, tmp_path: Path) ->
     first.wait_for_step(60)
     os.kill(first.pid, signal.SIGKILL)
     assert first.wait() == -9
-    assert (folder / "lock").read_text() == str(first.pid)
+    assert (folder / "lock").read_text().split()[0] == str(first.pid)
     second = driver.start(command(folder, *LONG))
     second.wait_for_step(first.reached() + 60)
     os.kill(second.pid, signal.SIGTERM)
     assert second.wait() == 143
-    assert (folder / "lock").read_text() == str(second.pid)
+    assert (folder / "lock").read_text() == ""  # free, for other machines too
 
 
 def test_other_settings_in_the_same_directory_are_refused(driver: Driver, straight: Straight) -> None:

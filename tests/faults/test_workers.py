@@ -1,4 +1,4 @@
-"""4. A worker that is killed, raises or hangs is replaced; its episode is cut, and nothing wrong is learnt from it."""
+"""4. A worker that is killed, raises or hangs is replaced and its step made again; one that fails again is cut."""
 
 from __future__ import annotations
 
@@ -62,26 +62,53 @@ def collected(world: WorkerRows, steps: int, n_step: int) -> tuple[list[Any], li
     return items, broken
 
 
-@pytest.mark.parametrize("n_step", [1, 3])
+CAUSES = {"kill": "exit code -9", "raise": "the simulator exploded", "hang": "no answer within 1 s"}
+
+
 @pytest.mark.parametrize("fault", ["kill", "raise", "hang"])
-def test_broken_worker_is_replaced_and_nothing_wrong_is_learnt(
-    fault: str, n_step: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_a_worker_that_fails_once_gives_the_same_bytes(
+    fault: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     marker = tmp_path / "marker"
     marker.touch()
-    world = rows(fault, marker, hang_limit=1.0)
+    disturbed, quiet = rows(fault, marker, hang_limit=1.0), rows("none", None)
     try:
-        items, broken = collected(world, 20, n_step)
+        items, broken = collected(disturbed, 20, 3)
+        wanted, _ = collected(quiet, 20, 3)
+    finally:
+        disturbed.close()
+        quiet.close()
+    assert broken == [] and len(items) == len(wanted)
+    for one, other in zip(items, wanted, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+    assert [CAUSES[fault] in record.message for record in caplog.records] == [True]
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_rows_that_fail_twice_at_one_step_are_cut_and_nothing_wrong_is_learnt(n_step: int) -> None:
+    world = rows("raise", None, max_restarts=100)
+    try:
+        items, broken = collected(world, 12, n_step)
     finally:
         world.close()
-    assert broken == [4]  # one step, and training went on
+    assert broken == [4, 9]  # training went on after each
+    assert items
     for obs, next_obs, reward in items:
         assert next_obs[0] == obs[0]  # never into another episode
         steps = int(next_obs[1] - obs[1])
         assert 1 <= steps <= n_step
         assert reward == sum(0.5**k * (obs[1] + k) for k in range(steps))
-    cause = {"kill": "exit code -9", "raise": "the simulator exploded", "hang": "no answer within 1 s"}[fault]
-    assert [cause in record.message for record in caplog.records] == [True]
+
+
+def test_rows_that_are_no_function_of_seed_and_actions_are_cut_by_a_failure(tmp_path: Path) -> None:
+    marker = tmp_path / "marker"
+    marker.touch()
+    world = rows("raise random", marker)
+    try:
+        _, broken = collected(world, 10, 1)
+        assert broken == [4]
+    finally:
+        world.close()
 
 
 def test_worker_that_dies_in_reset_leaves_its_other_rows_where_they_were(tmp_path: Path) -> None:

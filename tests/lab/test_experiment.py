@@ -115,9 +115,20 @@ def test_settings_that_cannot_change_the_bytes_make_no_variant(tmp_path: Path) -
 def test_seeds_of_one_command_are_a_plan_too(tmp_path: Path) -> None:
     found = plan_seeds("td3", "pendulum", {"learner.gamma": 0.9}, "1..2,5", tmp_path)
     assert [str(j.folder.relative_to(tmp_path)) for j in found.jobs] == [
-        *("pendulum/td3/seed_1", "pendulum/td3/seed_2", "pendulum/td3/seed_5"),
+        *(f"pendulum/td3_gamma=0.9/seed_{seed}" for seed in (1, 2, 5)),
     ]
     assert found.jobs[0].argv[-2:] == ("seed=1", "learner.gamma=0.9")
+
+
+def test_folders_of_seeds_tell_settings_apart(tmp_path: Path) -> None:
+    def name(**settings: object) -> str:
+        return plan_seeds("td3", "pendulum", settings, "1", tmp_path).jobs[0].folder.parent.name
+
+    assert name() == "td3"
+    assert name(**{"learner.gamma": 0.9, "trainer.steps": 100}) == "td3_gamma=0.9_steps=100"
+    long = {"networks.actor_hidden": [256, 256, 256], "networks.critic_hidden": [256, 256, 256]}
+    first, second = name(**long), name(**{**long, "networks.critic_hidden": [256, 256, 128]})
+    assert first != second and len(first) <= 60
 
 
 def test_seeds_are_read_as_people_write_them() -> None:

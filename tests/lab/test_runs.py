@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from twofold.base.errors import UserError
-from twofold.lab.runs import MAX_DEPTH, Found, find_runs, last_step, lock_holder, read_run, read_runs
+from twofold.lab.runs import MAX_DEPTH, Found, find_runs, last_step, read_run, read_runs
+from twofold.lab.state import lock_holder
 
 from .made import make_group, make_run, write
 

@@ -27,12 +27,13 @@ def setting(
     lt: float | None = None,
     unit: str = "",
     aliases: tuple[str, ...] = (),
+    neutral: bool = False,
 ) -> Value:
-    """One line of meaning, the default (or what makes it), bounds, the unit, and other names it is known by."""
+    """One line of meaning, the default (or what makes it), bounds, unit, other names; `neutral` changes no byte."""
     bounds = {"ge": ge, "gt": gt, "le": le, "lt": lt}
     about: dict[str, Any] = {
         "description": meaning,
-        "json_schema_extra": {"unit": unit, "aliases": list(aliases)},
+        "json_schema_extra": {"unit": unit, "aliases": list(aliases), "neutral": neutral},
     }
     about |= {name: bound for name, bound in bounds.items() if bound is not None}
     if factory is not None:

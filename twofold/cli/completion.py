@@ -69,7 +69,7 @@ def _of_commands(named: Iterable[Command], last: str) -> list[str]:
         for one in command.asked():
             if one.role == "option" and equals and one.flag == flag.replace("_", "-"):
                 found += [f"{flag}={value}" for value in _values(one, typed)]
-            elif one.role == "option" and not equals:
+            elif one.role == "option" and not equals and one.meaning:
                 found.append(one.flag if one.switch or one.bare else f"{one.flag}=")
             elif one.role == "place" and not equals and not last.startswith("-"):
                 found += _values(one, last)

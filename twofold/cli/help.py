@@ -87,7 +87,7 @@ def _needed(one: Asked) -> bool:
 def _options(command: Command) -> list[str]:
     asked = command.asked()
     places = [(one.metavar, one.meaning) for one in asked if one.role == "place"]
-    options = [(_typed(one), _meaning(one)) for one in asked if one.role == "option"]
+    options = [(_typed(one), _meaning(one)) for one in asked if one.role == "option" and one.meaning]
     rows = places + options
     return ["", *_table(rows)] if rows else []
 

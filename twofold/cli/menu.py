@@ -27,6 +27,10 @@ class Train:
     runs: Path = option(
         "where new run directories are made", default=Path("runs"), metavar="DIR", kind="folder"
     )
+    seeds: str | None = option(
+        "several runs, as 1..5 or 1,2,7: each a run of its own, then a report", default=None, metavar="SEEDS"
+    )
+    jobs: int = option("trainings at once, with --seeds", default=2, metavar="N", least=1)
     from_: Path | None = option(
         "the settings of another run; a seed or others may be added", default=None, metavar="RUN", kind="run"
     )
@@ -66,6 +70,7 @@ TRAIN = Command(
         "twofold train --env-config=gym env_args.id=Hopper-v5 trainer.steps=300_000 trainer.rows=4",
         "twofold train --config=ddpg --env-config=pendulum with learner.gamma=0.98",
         "twofold train --config=qmix --env-config=skirmish with env_args.map_name=3m t_max=500_000",
+        "twofold train --env-config=pendulum --seeds=1..3 --jobs=2 trainer.steps=8_000 trainer.warmup=1_000",
         "twofold train --from=runs/first seed=4",
     ),
 )
@@ -125,21 +130,6 @@ class Show:
 class List:
     word: str | None = place("only what has this word in it", "WORD", default=None)
     import_: tuple[str, ...] = option(_IMPORT, default=(), metavar="FILE", kind="file")
-
-
-@asks
-class Plot:
-    runs: tuple[Path, ...] = place("run directories", "RUN ...", default=(), kind="run", at_least=1)
-    out: Path | None = option(
-        "the picture (default RUN/curve.png, or curves.png)",
-        default=None,
-        metavar="FILE",
-        short="-o",
-        kind="file",
-    )
-    metric: str = option("which metric of the episodes", default="return", metavar="NAME")
-    world: str | None = option("which of several evaluation worlds", default=None, metavar="NAME")
-    mean: bool = option("the mean over runs with its 95 % interval, and every run thinly", default=False)
 
 
 @asks
@@ -227,17 +217,6 @@ COMMANDS = (
         List,
         "twofold.cli.showing:list_all",
         examples=("twofold list", "twofold list qmix"),
-    ),
-    Command(
-        "plot",
-        "learning curves of runs",
-        Plot,
-        "twofold.cli.running:plot",
-        more="`twofold compare` and `twofold report` group runs by settings and say which is better.",
-        examples=(
-            "twofold plot runs/first",
-            "twofold plot runs/first runs/pendulum/* --mean --out=curves.png",
-        ),
     ),
     Command(
         "export",

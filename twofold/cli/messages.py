@@ -34,7 +34,7 @@ def _meant_option(error: UnknownSetting, command: Any) -> UserError:
 
 def _not_imported(error: UnknownPart, asked: Any) -> UserError:
     """Naming what a run was made with is not importing it: that stays the user's word."""
-    from twofold.store.run import imports_of
+    from twofold.store.provenance import imports_of
 
     given = getattr(asked, "import_", ())
     places = [getattr(asked, name, None) for name in ("run", "from_")]

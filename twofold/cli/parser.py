@@ -51,8 +51,8 @@ def _add(parser: argparse.ArgumentParser, asked: Asked) -> None:
         parser.add_argument(*names, dest=asked.name, action="store_true")
         return
     how = {"action": "extend", "nargs": "*"} if asked.many else {"action": "append"} if asked.several else {}
-    default = None if asked.several else asked.default
-    parser.add_argument(*names, dest=asked.name, default=default, type=_reader(asked), **how)  # type: ignore[arg-type]
+    read, absent = _reader(asked), argparse.SUPPRESS  # argparse would read a default as if it had been typed
+    parser.add_argument(*names, dest=asked.name, default=absent, type=read, **how)  # type: ignore[arg-type]
 
 
 def _spellings(flag: str) -> list[str]:
@@ -108,7 +108,7 @@ def parse(command: Command, argv: list[str]) -> Any:
     asked = command.asked()
     bare = {name: f"{name}={one.bare}" for one in asked if one.bare for name in _spellings(one.flag)}
     found, left = parser_of(command).parse_known_args([bare.get(word, word) for word in argv])
-    values = {one.name: _value(getattr(found, one.name), one) for one in asked if one.role == "option"}
+    values = {one.name: _value(found, one) for one in asked if one.role == "option"}
     words, settings = _sorted(left, command, asked)
     keeper = next((one for one in asked if one.role == "settings"), None)
     if keeper is not None:
@@ -117,9 +117,8 @@ def parse(command: Command, argv: list[str]) -> Any:
     return command.asks(**values)
 
 
-def _value(given: Any, asked: Asked) -> Any:
-    if given is None and asked.several:
-        return asked.default
+def _value(found: argparse.Namespace, asked: Asked) -> Any:
+    given = getattr(found, asked.name, asked.default)
     return tuple(given) if asked.several else given
 
 

@@ -79,8 +79,12 @@ def train(asked: menu.Train) -> int:
 
     options, settings = _translated(asked)
     if asked.from_ is not None:
+        if asked.seeds is not None:
+            raise UserError("--from repeats one run: leave out --seeds, and give seed=N")
         return _repeated(asked, settings)
     config, env_config, settings = _named(options, settings)
+    if asked.seeds is not None:
+        return _several(asked, (config, env_config), settings)
 
     def work(told: Told) -> Trained:
         return api.train(
@@ -102,7 +106,7 @@ def _translated(asked: menu.Train) -> tuple[dict[str, Any], dict[str, Any]]:
     from twofold.settings.domains import domains, function_at
 
     given = {one.flag[2:]: getattr(asked, one.name) for one in menu.train().asked() if one.role == "option"}
-    own = ("run", "runs", "from", "import", "observer")
+    own = ("run", "runs", "seeds", "jobs", "from", "import", "observer")
     options = {name: value for name, value in given.items() if name not in own and value not in (None, False)}
     settings = dict(asked.settings)
     if asked.from_ is not None:
@@ -129,6 +133,20 @@ def _named(options: dict[str, Any], settings: dict[str, Any]) -> tuple[str, str 
     if env_config is None and asked_id is not None:
         return config, "gym", {k: v for k, v in settings.items() if k != "env_id"} | {"env_args.id": asked_id}
     return config, env_config or (None if world else "pendulum"), settings
+
+
+def _several(asked: menu.Train, names: tuple[str, str | None], settings: dict[str, Any]) -> int:
+    """A run for each seed, some at a time, and a report of them."""
+    from twofold.lab.commands import train_seeds
+
+    alone = {"--run": asked.run, "--observer": asked.observer, "seed": settings.get("seed")}
+    for name, value in alone.items():
+        if value is not None:
+            raise UserError(f"--seeds={asked.seeds} makes several runs: leave out {name}")
+    if names[1] is None:
+        raise UserError("--seeds needs an --env-config=NAME or .yaml file")
+    both = names[0], names[1]
+    return train_seeds(both, settings, str(asked.seeds), asked.runs, jobs=asked.jobs, imports=asked.import_)
 
 
 def _repeated(asked: menu.Train, settings: dict[str, Any]) -> int:
@@ -292,20 +310,6 @@ def export(asked: menu.Export) -> int:
 
 
 # ---- others -------------------------------------------------------------------------------------------------------
-
-
-def plot(asked: menu.Plot) -> int:
-    """Learning curves; runs that have not begun are left out, and named."""
-    from twofold.show.plot import draw_curves, has_curve
-
-    begun = [folder for folder in asked.runs if has_curve(folder)]
-    for folder in asked.runs if begun else ():
-        if folder not in begun:
-            complain(f"{folder} has no evaluations yet: left out")
-    folders = begun or list(asked.runs)
-    out = asked.out or (folders[0] / "curve.png" if len(folders) == 1 else Path("curves.png"))
-    print(f"curve      {draw_curves(folders, out, world=asked.world, metric=asked.metric, mean=asked.mean)}")
-    return 0
 
 
 def demo(asked: menu.Demo) -> int:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 State = dict[str, Any]
 Metrics = dict[str, float]
 Summary = dict[str, float]  # mean, std, low, high, min, episodes
+Episodes = dict[str, Array]  # a metric -> its value in each episode
 
 
 class World(Protocol):

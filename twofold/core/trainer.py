@@ -37,12 +37,12 @@ class TrainerConfig:
         le=1_000_000,
         aliases=("num_envs", "batch_size_run", "training_num"),
     )
-    workers: int = setting("worker processes for the rows; 0: all in this process", default=0, ge=0)
-    hang_limit: float = setting("after this a silent worker is restarted", default=30.0, gt=0, unit="seconds")
-    max_restarts: int = setting(
-        "more worker failures than this within `restart_window` stop the run", default=10, ge=0
+    workers: int = setting("worker processes for the rows; 0: none", default=0, ge=0, neutral=True)
+    hang_limit: float = setting(
+        "seconds until a silent worker is restarted", default=30.0, gt=0, neutral=True
     )
-    restart_window: float = setting("see `max_restarts`", default=600.0, gt=0, unit="seconds")
+    max_restarts: int = setting("failures of workers that a run survives", default=10, ge=0, neutral=True)
+    restart_window: float = setting("... within these seconds", default=600.0, gt=0, neutral=True)
     warmup: int = setting(
         "random steps before learning begins",
         default=25_000,
@@ -79,11 +79,11 @@ class TrainerConfig:
     log_every: int = setting(
         "steps between log lines", default=1_000, gt=0, unit="steps", aliases=("log_interval",)
     )
-    save_every: int = setting("steps between checkpoints, or ...", default=10_000, gt=0, unit="steps")
-    save_seconds: float = setting("... seconds, whichever comes first", default=60.0, gt=0, unit="seconds")
-    keep_checkpoints: int = setting("checkpoints kept", default=2, gt=0)
+    save_every: int = setting("steps between checkpoints, or ...", default=10_000, gt=0, neutral=True)
+    save_seconds: float = setting("... seconds, if sooner", default=60.0, gt=0, neutral=True)
+    keep_checkpoints: int = setting("checkpoints kept", default=2, gt=0, neutral=True)
     headline: str = setting("the metric of the evaluations that logs and curves show", default="return")
-    tensorboard: bool = setting("write TensorBoard's files, too", default=True)
+    tensorboard: bool = setting("write TensorBoard's files, too", default=True, neutral=True)
 
     def __post_init__(self) -> None:
         if self.workers > self.rows:

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING
 from twofold.lab import menu
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from twofold.lab.conduct import Conducted
+
+    Settings = Mapping[str, object]
 
 
 def compare(asked: menu.Compare) -> int:
@@ -39,6 +43,34 @@ def report(asked: menu.Report) -> int:
         )  # fmt: skip
     print(f"report     {written.page}")
     return 0
+
+
+def plot(asked: menu.Plot) -> int:
+    """Learning curves of groups of runs; runs that have none are named and left out."""
+    from twofold.base.progress import task
+    from twofold.lab.figures import draw_curves
+
+    one = len(asked.places) == 1 and (asked.places[0] / "config.json").exists()
+    out = asked.out or (asked.places[0] / "curve.png" if one else Path("curves.png"))
+    with task("drawing"):
+        drawn, notes = draw_curves(asked.places, out, metric=asked.metric, world=asked.world)
+    for note in notes:
+        print(f"left out   {note}", file=sys.stderr)
+    print(f"curve      {drawn}")
+    return 0
+
+
+def train_seeds(
+    names: tuple[str, str], settings: Settings, seeds: str, runs: Path, *, jobs: int, imports: tuple[str, ...]
+) -> int:
+    """`train --seeds=1..10 --jobs=2`: every seed a run of its own, then the report."""
+    from twofold.lab.conduct import conduct_seeds
+    from twofold.lab.experiment import plan_seeds
+    from twofold.lab.watch import Board, Lines
+
+    plan = plan_seeds(*names, settings, seeds, runs, imports)
+    with Board() if sys.stderr.isatty() else Lines() as view:
+        return _told(conduct_seeds(plan, view, jobs=jobs))
 
 
 def runs(asked: menu.Runs) -> int:

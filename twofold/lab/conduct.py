@@ -40,6 +40,11 @@ def conduct(
     return conduct_plan(plan, folder, view, jobs=jobs)
 
 
+def conduct_seeds(plan: Plan, view: View, *, jobs: int = 2) -> Conducted:
+    """Run the plan of `train --seeds`; its report and logs lie beside the seeds, so that other settings do not wait."""
+    return conduct_plan(plan, plan.jobs[0].folder.parent, view, jobs=jobs)
+
+
 def conduct_plan(plan: Plan, folder: Path, view: View, *, jobs: int = 2) -> Conducted:
     """Run a plan and report what is there."""
     outcome = run_jobs(plan.jobs, folder, view, limit=jobs)

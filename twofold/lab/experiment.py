@@ -13,6 +13,7 @@ baseline: default                # what the others are compared with; the first 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import sys
@@ -23,7 +24,7 @@ from typing import Any
 
 from twofold.base.errors import ConfigError, UserError
 from twofold.lab.compare import MEANING
-from twofold.lab.groups import world_name
+from twofold.lab.groups import short, show, world_name
 from twofold.lab.runs import variant_settings
 from twofold.settings.config import Resolved, layers_for, plain, resolve
 from twofold.settings.imports import import_user_code
@@ -101,9 +102,9 @@ def plan_seeds(
     folder: Path,
     imports: tuple[str, ...] = (),
 ) -> Plan:
-    """The plan of `train --seeds=1..10`: one variant, named after its algorithm."""
+    """The plan of `train --seeds=1..10`: one variant, named after its algorithm and what was typed."""
     import_user_code(imports)
-    name = Path(config).stem
+    name = _variant_name(config, settings)
     content = {
         "config": config,
         "env_config": env_config,
@@ -112,6 +113,17 @@ def plan_seeds(
         "variants": {name: {}},
     }
     return _plan({**content, "title": f"{name} {_stem(env_config)}"}, Path("command line"), folder, imports)
+
+
+def _variant_name(config: str, settings: Mapping[str, Any]) -> str:
+    """A name for a folder that tells settings apart: those typed, and a checksum where they do not fit."""
+    typed_in = "_".join(f"{short(key, list(settings))}={show(value)}" for key, value in settings.items())
+    whole = "_".join(part for part in (Path(config).stem, typed_in) if part)
+    name = re.sub(r"[^A-Za-z0-9_.=+-]", "-", whole)
+    if name == whole and _NAME.fullmatch(name):
+        return name
+    content = json.dumps([config, dict(settings)], sort_keys=True, default=str).encode()
+    return f"{name[:48]}_{hashlib.blake2b(content, digest_size=4).hexdigest()}"
 
 
 def _plan(content: dict[str, Any], path: Path, folder: Path, imports: tuple[str, ...]) -> Plan:

@@ -143,9 +143,9 @@ def _from_file(group: Group, key: str) -> bool:
 
 
 def short(key: str, among: Sequence[str]) -> str:
-    """The last word of a setting, if no other of these ends in it."""
-    leaf = key.rsplit(".", 1)[-1]
-    return leaf if sum(k.rsplit(".", 1)[-1] == leaf for k in among) == 1 else key
+    """The setting without its section (`expl_noise.start`), if no other of these is left the same."""
+    inner = key.partition(".")[2] or key
+    return inner if sum((k.partition(".")[2] or k) == inner for k in among) == 1 else key
 
 
 def show(value: Any) -> str:

@@ -21,7 +21,8 @@ from typing import IO, Any, Literal, Protocol
 from twofold.base.errors import UserError
 from twofold.base.signals import Signals
 from twofold.lab.experiment import Job
-from twofold.lab.runs import last_step, lock_holder, read_run
+from twofold.lab.runs import last_step, read_run
+from twofold.lab.state import lock_holder
 
 State = Literal["waiting", "running", "done", "stopped", "failed"]
 _ERRORS_AT_A_STEP = 2  # an error that comes back at the same step will come back again

@@ -60,6 +60,23 @@ class Page:
     port: int = option("0: any that is free", default=8650, metavar="N", least=0)
 
 
+@asks
+class Plot:
+    places: tuple[Path, ...] = place(_PLACES, "RUN ...", default=(), kind="run", at_least=1)
+    out: Path | None = option(
+        "PNG, SVG or PDF (default RUN/curve.png, or curves.png)",
+        default=None,
+        metavar="FILE",
+        short="-o",
+        kind="file",
+    )
+    metric: str = option("which metric of the evaluations", default="return", metavar="NAME")
+    world: str | None = option(
+        "which evaluation world (default: the one that chooses the best policy)", default=None, metavar="NAME"
+    )
+    mean: bool = option("", default=False)  # the mean of every group is always drawn
+
+
 COMMANDS = (
     Command(
         "runs",
@@ -67,6 +84,13 @@ COMMANDS = (
         Runs,
         "twofold.lab.commands:runs",
         examples=("twofold runs runs",),
+    ),
+    Command(
+        "plot",
+        "learning curves: a line and a 95 % band for each group of settings, every seed thin",
+        Plot,
+        "twofold.lab.commands:plot",
+        examples=("twofold plot runs/first", "twofold plot runs --out=curves.png"),
     ),
     Command(
         "compare",

@@ -12,37 +12,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twofold.base.errors import CheckpointError, UserError
+from twofold.lab.state import Known, RunState, lock_holder, place_of, read_state, state_now
+from twofold.settings.config import neutral
 from twofold.store import files
 
-State = Literal["finished", "running", "stopped", "failed"]
 MAX_RUNS = 10_000
 MAX_DEPTH = 8
 MAX_LOG_BYTES = 256_000_000
 _MAX_PACKAGES = 200
 _MAX_METRICS = 200  # names in one line of a log
-
-
-# Settings that cannot change the bytes of a run: they do not make another variant.
-NEUTRAL = frozenset(
-    {
-        "debug",
-        "trainer.workers",
-        "trainer.engine",
-        "trainer.hang_limit",
-        "trainer.max_restarts",
-        "trainer.restart_window",
-        "trainer.save_every",
-        "trainer.save_seconds",
-        "trainer.keep_checkpoints",
-        "trainer.tensorboard",
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -63,7 +47,7 @@ class Summary:
     high: float
     min: float
     episodes: int
-    values: tuple[float, ...] = ()
+    values: tuple[float | None, ...] = ()  # of each episode; None where an episode has none
 
 
 @dataclass(frozen=True)
@@ -89,10 +73,11 @@ class RunRecord:
     curves: Mapping[str, Mapping[str, Curve]]  # by evaluation world and metric
     test: Mapping[str, Mapping[str, Summary]]  # likewise; empty until the run is tested
     provenance: Provenance
-    state: State
+    state: RunState
     reason: str  # why it stopped or failed, as far as is known
     step: int  # world steps done
     changed: float  # when it last wrote, as the system's clock says
+    known: Known  # what its state is judged by
 
     @property
     def seed(self) -> int:
@@ -114,9 +99,27 @@ class RunRecord:
         return next(iter(self.curves), next(iter(self.test), "eval"))
 
 
+def current(record: RunRecord, locks: Mapping[str, int]) -> RunRecord:
+    """The record with the state it has now; a process may come or go without writing anything."""
+    state, reason = state_now(record.known, locks.get(place_of(record.folder / "lock")))
+    same = (state, reason) == (record.state, record.reason)
+    return record if same else replace(record, state=state, reason=reason)
+
+
+def _at_its_end(
+    settings: Mapping[str, Any], curves: Mapping[str, Mapping[str, Curve]], tested: bool, step: int
+) -> bool:
+    """True if the files of a run that says nothing of its state show that it is over."""
+    wanted = settings.get("trainer.stop_at")
+    first = next(iter(curves.values()), {}).get("return")
+    good = isinstance(wanted, (int, float)) and first is not None and bool(first.mean.max() >= wanted)
+    reached = step >= int(settings.get("trainer.steps", 0)) or good
+    return reached and bool(curves) and (tested or not settings.get("trainer.test_episodes", 1))
+
+
 def variant_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that make a variant: all but the seed and those that cannot change the bytes."""
-    return {k: v for k, v in settings.items() if k != "seed" and k not in NEUTRAL}
+    return {k: v for k, v in settings.items() if k != "seed" and k not in neutral()}
 
 
 @dataclass(frozen=True)
@@ -195,10 +198,11 @@ def read_run(folder: Path) -> tuple[RunRecord, list[Problem]]:
     test = _tolerated(folder / "test.json", read_test, {}, problems)
     provenance = _tolerated(folder / "provenance.json", read_provenance, Provenance(), problems)
     step = max([last_step(folder), *(int(c.steps[-1]) for w in curves.values() for c in w.values())])
-    holder = lock_holder(folder / "lock")
-    state, reason = _state(folder, settings, curves, bool(test), step, holder)
+    said = _tolerated(folder / "state.json", read_state, None, problems)
+    known = Known(folder, said, step, _at_its_end(settings, curves, bool(test), step))
+    state, reason = state_now(known, lock_holder(folder / "lock"))
     made = RunRecord(
-        folder, settings, origin, curves, test, provenance, state, reason, step, _changed(folder)
+        folder, settings, origin, curves, test, provenance, state, reason, step, _changed(folder), known
     )
     return made, problems
 
@@ -264,7 +268,7 @@ def _summary(value: Any, path: Path) -> Summary:
     values = record.get("values", [])
     if not isinstance(values, list):
         raise CheckpointError(f"{path} is damaged: values must be a list")
-    each = tuple(_number(v, path) for v in values)
+    each = tuple(None if v is None else _number(v, path) for v in values)
     return Summary(mean, std, low, high, least, _whole(record.get("episodes"), path), each)
 
 
@@ -316,76 +320,10 @@ def _whole(value: Any, path: Path) -> int:
     return int(number)
 
 
-# ---- the state of a run ---------------------------------------------------------------------------------------------
-
-
-def current(record: RunRecord, locks: Mapping[str, int]) -> RunRecord:
-    """The record with the state it has now; a process may come or go without writing anything."""
-    holder = locks.get(_place(record.folder / "lock"))
-    state, reason = _state(
-        record.folder, record.settings, record.curves, bool(record.test), record.step, holder
-    )
-    return (
-        record
-        if (state, reason) == (record.state, record.reason)
-        else replace(record, state=state, reason=reason)
-    )
-
-
-def _state(
-    folder: Path,
-    settings: Mapping[str, Any],
-    curves: Mapping[str, Any],
-    tested: bool,
-    step: int,
-    holder: int | None,
-) -> tuple[State, str]:
-    """Finished, running, failed or stopped."""
-    if holder is not None:
-        return "running", f"process {holder}"
-    reached = step >= int(settings.get("trainer.steps", 0)) or _good_enough(settings, curves)
-    if reached and curves and (tested or not settings.get("trainer.test_episodes", 1)):
-        return "finished", ""
-    if os.path.lexists(folder / "bad_batch.safetensors"):
-        return "failed", "a value that is not finite: see bad_batch.safetensors"
-    return "stopped", "not tested yet" if reached else f"at step {step:,}"
-
-
-def _good_enough(settings: Mapping[str, Any], curves: Mapping[str, Mapping[str, Curve]]) -> bool:
-    """True if the run ended before its steps because a validation return was as good as asked for."""
-    wanted = settings.get("trainer.stop_at")
-    first = next(iter(curves.values()), {}).get("return")
-    return isinstance(wanted, (int, float)) and first is not None and bool(first.mean.max() >= wanted)
-
-
-def lock_holder(path: Path) -> int | None:
-    """The process that holds the lock of a run, as the system lists it: asking for the lock would disturb it."""
-    return held_locks().get(_place(path))
-
-
-def held_locks() -> dict[str, int]:
-    """Every file lock of the machine: the process by the place of the file."""
-    try:
-        table = Path("/proc/locks").read_text()
-    except OSError:
-        return {}
-    lines = [line.split() for line in table.splitlines()]
-    return {words[5]: int(words[4]) for words in lines if len(words) > 5 and words[1] == "FLOCK"}
-
-
-def _place(path: Path) -> str:
-    """A file as the list of locks names it: device and inode."""
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return ""
-    return f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
-
-
 def _changed(folder: Path) -> float:
     """When the run last wrote a log."""
     times = [0.0]
-    for name in ("config.json", "metrics.jsonl", "evaluations.jsonl", "test.json"):
+    for name in ("config.json", "metrics.jsonl", "evaluations.jsonl", "test.json", "lock"):
         try:
             times.append(os.lstat(folder / name).st_mtime)
         except OSError:

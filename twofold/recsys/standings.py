@@ -25,7 +25,7 @@ from twofold.settings.config import own_settings
 from twofold.show import style
 from twofold.store import files
 from twofold.store.policy_file import LoadedPolicy, load_policy
-from twofold.store.run import provenance
+from twofold.store.provenance import provenance
 
 MODES = ("FB", "NX_0", "NX_10")
 COLUMNS = (

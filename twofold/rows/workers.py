@@ -1,4 +1,4 @@
-"""Rows in worker processes that are restarted when they die, raise or hang; training goes on."""
+"""Rows in worker processes. One that dies, raises or hangs is restarted, and its step made again: same bytes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _answer(world: EnvRows, command: bytes, message: dict[str, Array]) -> dict[s
 
 
 class WorkerRows(VectorEnv):
-    """Rows spread over worker processes. A broken worker's rows come back truncated with info["broken"] set."""
+    """Rows spread over worker processes; the rows of one that fails twice at one step are cut, info["broken"] set."""
 
     metadata = {"autoreset_mode": AutoresetMode.DISABLED}
 
@@ -128,17 +128,22 @@ class WorkerRows(VectorEnv):
         for i in asked:
             part = self._slices[i]
             while self._receive(i) is None:  # a worker that dies in reset is asked again
-                self._play_again(i, ~mask[part])
+                if not self._play_again(i, ~mask[part]):
+                    raise WorldError(
+                        f"environment worker {i} was restarted, but its environments are no function of seed and "
+                        "actions: their episodes cannot be resumed. Run the same command to resume from the last "
+                        "checkpoint"
+                    )
                 self._send(i, b"reset", {"seeds": seeds[part], "mask": mask[part]})
         return tree.copy(self._obs), {}
 
-    def _play_again(self, i: int, rows: Array) -> None:
-        """Bring these rows of a new worker back into their episodes; the rest of the run never notices."""
+    def _play_again(self, i: int, rows: Array) -> bool:
+        """Bring these rows of a new worker back into their episodes; False if they come out otherwise than before."""
         part = self._slices[i]
         seeds = np.where(rows, np.array(self.log.seeds[part], np.int64), -1)
         if (seeds == -1).all():
-            return
-        before = tree.index(self._obs, part)
+            return True
+        before = tree.copy(tree.index(self._obs, part))
         played = {
             f"actions/{r}": self.log.played(part.start + r) for r in np.flatnonzero(seeds != -1).tolist()
         }
@@ -146,11 +151,7 @@ class WorkerRows(VectorEnv):
             self._send(i, b"restore", {"seeds": seeds, **{k: a for k, a in played.items() if len(a)}})
             if self._receive(i) is not None:
                 break
-        if not tree.equal(tree.index(before, rows), tree.index(tree.index(self._obs, part), rows)):
-            raise WorldError(
-                f"environment worker {i} was restarted, but its environments are no function of seed and actions: "
-                "their episodes cannot be gone on with. Run the same command to go on from the last checkpoint"
-            )
+        return tree.equal(tree.index(before, rows), tree.index(tree.index(self._obs, part), rows))
 
     def step(self, actions: Array) -> tuple[Obs, Array, Array, Array, dict[str, Any]]:
         rows = self.num_envs
@@ -160,7 +161,7 @@ class WorkerRows(VectorEnv):
         for i, part in enumerate(self._slices):
             self._send(i, b"step", {"actions": np.ascontiguousarray(actions[part])})
         for i, part in enumerate(self._slices):
-            answer = self._receive(i)
+            answer = self._receive(i) or self._step_again(i, actions[part])
             if answer is None:
                 broken[part] = truncated[part] = True
                 continue
@@ -173,6 +174,18 @@ class WorkerRows(VectorEnv):
             self.log.step(row, actions[row])
         info: dict[str, Any] = {"episode": episode} if episode else {}
         return self._obs, reward, terminated, truncated, info | ({"broken": broken} if broken.any() else {})
+
+    def _step_again(self, i: int, actions: Array) -> dict[str, Array] | None:
+        """The step of a worker that was just restarted; None if this step breaks its world, or it is never the same."""
+        everything = np.ones(len(actions), bool)
+        before = tree.copy(tree.index(self._obs, self._slices[i]))
+        if self._play_again(i, everything):
+            self._send(i, b"step", {"actions": np.ascontiguousarray(actions)})
+            if (answer := self._receive(i)) is not None:
+                return answer
+        for leaf, old in zip(tree.leaves(self._obs), tree.leaves(before), strict=True):
+            leaf[self._slices[i]] = old  # the last that was real
+        return None
 
     def _worker(self, i: int) -> tuple[Any, Connection]:
         worker = self._workers[i]

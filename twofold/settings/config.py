@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 from twofold.base.errors import ConfigError, UnknownSetting
@@ -25,7 +26,7 @@ class RunSettings:
 
     seed: int = setting("of everything random in the run", default=0, ge=0)
     threads: int = setting("of torch; more than one pays only on idle cores", default=1, ge=1)
-    debug: bool = setting("tracebacks for every error, more log", default=False)
+    debug: bool = setting("tracebacks for every error, more log", default=False, neutral=True)
     env: str = setting("a registered world", default="control/gym")
 
 
@@ -67,6 +68,15 @@ class Resolved:
     config: Config
     values: dict[str, Any]
     origin: dict[str, str]
+
+
+@cache
+def neutral() -> frozenset[str]:
+    """The settings that cannot change the bytes of a run: free to change in a resume, and no other variant."""
+    declared = (
+        schema_of(RunSettings) | schema_of(TrainerConfig, "trainer.") | schema_of(ReplayConfig, "replay.")
+    )
+    return frozenset(path for path, setting in declared.leaves.items() if setting.neutral)
 
 
 Own = TypeVar("Own")

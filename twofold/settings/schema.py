@@ -31,6 +31,7 @@ class Setting:
     bounds: str = ""
     unit: str = ""
     aliases: tuple[str, ...] = ()
+    neutral: bool = False  # cannot change the bytes of a run
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,7 @@ def _declared(path: str, kind: Any, default: Any, info: FieldInfo | None, entry:
         bounds,
         extra.get("unit", ""),
         tuple(extra.get("aliases", ())),
+        bool(extra.get("neutral", False)),
     )
 
 

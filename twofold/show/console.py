@@ -101,7 +101,13 @@ class Terminal:
         seen = [line for line in list(self.lines) if now - line.began >= _PATIENCE]
         for line in seen:
             line.refresh()
-        return Text("\n".join(line.text(width) for line in seen), style="cyan", no_wrap=True, overflow="ellipsis", end="")
+        return Text(
+            "\n".join(line.text(width) for line in seen),
+            style="cyan",
+            no_wrap=True,
+            overflow="ellipsis",
+            end="",
+        )
 
     def put(self, line: Line) -> Line:
         """Show a line from now on."""

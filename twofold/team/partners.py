@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
-from twofold.assemble import assemble, torch_as
+from twofold.assemble import Parts, assemble, torch_as, watching
 from twofold.base.errors import ConfigError, UserError
 from twofold.base.progress import training
 from twofold.settings.config import Resolved, layers_for, resolve
@@ -66,12 +65,19 @@ def _train_stage(runs: Path, stage: int, resolved: Resolved, partner: Partner) -
     """Train up to a stage, from the checkpoint of the stage before, and keep the last policy."""
     run = Run.create(runs / f"c{stage}", resolved, f"partners make {partner.name}")
     _begin_where(runs / f"c{stage - 1}", run)
-    with run.held(), torch_as(run.resolved.config.threads), closing(assemble(run)) as parts:
-        trainer = parts.trainer
-        trainer.train(training())
+    with run.held(), run.journal.session(run.command), torch_as(run.resolved.config.threads):
+        files.replace_bytes(partner.file, _last_policy(assemble(run), run))
+
+
+def _last_policy(parts: Parts, run: Run) -> bytes:
+    """Train to the end; the policy as it is then."""
+    trainer = parts.trainer
+    try:
+        trainer.train(watching(training(), trainer))
         score = {"step": trainer.steps, "return": trainer.last_return}
-        content = policy_bytes(run.resolved.values, trainer.learner, trainer.collector.world, score)
-        files.replace_bytes(partner.file, content)
+        return policy_bytes(run.resolved.values, trainer.learner, trainer.collector.world, score)
+    finally:
+        parts.close()
 
 
 def _begin_where(before: Path, run: Run) -> None:

@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 from twofold.base.errors import UserError
-from twofold.lab.runs import RunRecord, lock_holder
+from twofold.lab.runs import RunRecord
+from twofold.lab.state import lock_holder
 
 
 def stop(run: RunRecord) -> int:

@@ -19,11 +19,12 @@ from twofold.lab import statistics
 from twofold.lab.figures import BAND_SEEDS, aligned, averaged, band, possible
 from twofold.lab.groups import Group, differences, group_runs
 from twofold.lab.report import film_paths
-from twofold.lab.runs import RunRecord, current, find_runs, held_locks, read_lines, read_run
+from twofold.lab.runs import RunRecord, current, find_runs, read_lines, read_run
+from twofold.lab.state import held_locks
 from twofold.lab.statistics import FEW, Estimate
 from twofold.store import files
 
-_WATCHED = ("config.json", "evaluations.jsonl", "metrics.jsonl", "test.json", "provenance.json")
+_WATCHED = ("config.json", "evaluations.jsonl", "metrics.jsonl", "test.json", "provenance.json", "state.json")
 TRAINING = "learning: "  # before the names of metrics that the learner wrote
 _PAUSE = 0.5  # seconds that a look at the folder stays fresh
 _FIRST, _NEXT = 0.25, 1.5  # seconds of reading before the first picture, and before it is drawn again

@@ -36,7 +36,8 @@ from twofold.lab.page.catalogue import (
 )
 from twofold.lab.page.guard import MAX_BODY, Guard
 from twofold.lab.report import film_paths, write_report
-from twofold.lab.runs import NEUTRAL, RunRecord, read_lines
+from twofold.lab.runs import RunRecord, read_lines
+from twofold.settings.config import neutral
 from twofold.show.panels import read_panel
 from twofold.show.style import to_bytes
 from twofold.store import files
@@ -103,7 +104,7 @@ class Page:
         """A run in all its parts."""
         run = self.run(asked)
         settings = [
-            {"name": k, "value": v, "layer": run.origin.get(k, ""), "neutral": k in NEUTRAL}
+            {"name": k, "value": v, "layer": run.origin.get(k, ""), "neutral": k in neutral()}
             for k, v in sorted(run.settings.items())
         ]
         return {

@@ -1,0 +1,95 @@
+"""One process at a time in a run directory, also on shared storage where locks of other machines are not seen."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import socket
+import time
+from pathlib import Path
+
+from twofold.base.errors import UserError
+
+BEAT_LIMIT = 120.0  # seconds without a sign of life after which another machine's process counts as dead
+_LONGEST = 400  # bytes of a lock that anybody reads
+
+
+class RunLock:
+    """A file that one process holds: `PID HOST NONCE`; its time is the process's last sign of life."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.path = folder, folder / "lock"
+        self._handle: int | None = None
+        self._ours = b""
+
+    def take(self) -> None:
+        """Refuse a second process; the lock of a dead one is free by itself."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:
+            handle = os.open(self.path, flags, 0o644)
+        except OSError as error:
+            raise UserError(f"cannot write {self.path}: {error.strerror}") from None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._refuse_far(handle)
+            self._ours = f"{os.getpid()} {socket.gethostname()} {secrets.token_hex(8)}".encode()
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, self._ours, 0)
+        except BlockingIOError:
+            owner = _words(handle)[0] or "unknown"
+            os.close(handle)
+            raise UserError(
+                f"{self.folder} is in use by process {owner}: stop it first, or give another --run"
+            ) from None
+        except (OSError, UserError) as error:
+            os.close(handle)
+            if isinstance(error, UserError):
+                raise
+            raise UserError(f"cannot write {self.path}: {error.strerror}") from None
+        self._handle = handle
+
+    def _refuse_far(self, handle: int) -> None:
+        """Refuse while a process of another machine gives signs of life: its lock may not be seen from here."""
+        process, host = _words(handle)
+        age = time.time() - os.fstat(handle).st_mtime
+        if host not in ("", socket.gethostname()) and age < BEAT_LIMIT:
+            raise UserError(
+                f"{self.folder} is in use by process {process} on {host} (a sign of life {age:.0f} s ago): "
+                f"stop it first; if it is dead, try again in {BEAT_LIMIT - age:.0f} s"
+            )
+
+    def beat(self) -> None:
+        """A sign of life for other machines and for whoever watches."""
+        if self._handle is not None:
+            os.utime(self._handle)
+
+    def check(self) -> None:
+        """Stop if the directory or its lock was taken away: another process could be writing there."""
+        if self._handle is None:
+            return
+        try:
+            ours = os.path.samestat(os.fstat(self._handle), os.lstat(self.path))
+            ours = ours and os.pread(self._handle, _LONGEST, 0) == self._ours
+        except OSError:
+            ours = False
+        if not ours:
+            raise UserError(
+                f"the run directory {self.folder} vanished or lost its lock: nothing can be saved, training stops"
+            )
+
+    def release(self) -> None:
+        """Free for everybody, other machines too; a lock that is not ours any more is left alone."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            if os.pread(handle, _LONGEST, 0) == self._ours:
+                os.ftruncate(handle, 0)
+            os.close(handle)
+
+
+def _words(handle: int) -> tuple[str, str]:
+    """The process and the host that a lock names; a lock of before has no host, a damaged one neither."""
+    words = os.pread(handle, _LONGEST, 0).decode(errors="replace").split()
+    if not words or not words[0].isdigit():
+        return "", ""
+    return words[0], words[1] if len(words) == 3 else ""
