@@ -17,6 +17,7 @@ import pytest
 from twofold.base.errors import UserError
 from twofold.lab.experiment import Job
 from twofold.lab.jobs import Outcome, Progress, View, last_words, run_jobs
+from twofold.lab.launchers import Child
 
 from .made import make_run
 
@@ -121,11 +122,9 @@ class Killing(Silent):
         self.left, self.killed, self.random = kills, 0, random.Random(3)
 
     def show(self, jobs: Sequence[Progress]) -> None:
-        running = [p for p in jobs if p.process is not None and p.step > 3]
+        running = [p.handle.process for p in jobs if isinstance(p.handle, Child) and p.step > 3]
         if running and self.left and self.random.random() < 0.3:
-            victim = self.random.choice(running)
-            assert victim.process is not None
-            victim.process.kill()
+            self.random.choice(running).kill()
             self.left, self.killed = self.left - 1, self.killed + 1
 
 
@@ -176,8 +175,8 @@ def test_a_child_that_somebody_stopped_is_not_started_again(tmp_path: Path) -> N
     class Stopping(Silent):
         def show(self, jobs: Sequence[Progress]) -> None:
             for progress in jobs:
-                if progress.process is not None and progress.step == 2:
-                    progress.process.terminate()
+                if progress.handle is not None and progress.step == 2:
+                    progress.handle.stop()
 
     outcome = run_jobs([job(tmp_path, 1, 200, 0.02)], tmp_path, Stopping(), tick=0.005)
     assert [p.state for p in outcome.jobs] == ["stopped"]

@@ -14,7 +14,7 @@ Role = Literal["place", "option", "settings"]
 # What the shell offers behind an option, or in a place.
 Kind = Literal["", "config", "env-config", "zoo", "run", "file", "folder"]
 _NONE: Any = dataclasses.MISSING
-_USUAL = {"kind": "", "short": "", "least": None, "many": False, "bare": ""}
+_USUAL = {"kind": "", "short": "", "least": None, "many": False, "bare": "", "raw": False}
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class Asked:
     least: float | None
     many: bool  # an option that takes all words up to the next option
     bare: str  # what an option means without a value; empty: it needs one
+    raw: bool  # settings whose values are kept as they were typed
 
     @property
     def flag(self) -> str:
@@ -94,9 +95,9 @@ def option(
     return cast(Value, _declared(default, about | {"least": least, "many": many, "bare": bare}))
 
 
-def settings_given(*, factory: type[dict[str, Any]]) -> dict[str, Any]:
-    """All other words of the form key=value or --key=value, as a dictionary."""
-    about = {"role": "settings", "meaning": "any setting", "metavar": "key=value"}
+def settings_given(*, factory: type[dict[str, Any]], raw: bool = False) -> dict[str, Any]:
+    """All other words of the form key=value or --key=value, as a dictionary; `raw`: of texts as they were typed."""
+    about = {"role": "settings", "meaning": "any setting", "metavar": "key=value", "raw": raw}
     made: dict[str, Any] = dataclasses.field(default_factory=lambda: factory(), metadata={"asked": about})
     return made
 

@@ -20,7 +20,7 @@ def width() -> int:
 def overview(groups: dict[str, tuple[Command, ...]]) -> str:
     """All commands by heading."""
     text = ["twofold: reinforcement learning that people can really use", ""]
-    text += ["usage: twofold COMMAND [RUN] [--option=value ...] [key=value ...]"]
+    text += _wrapped("usage: twofold COMMAND [RUN] [--option=value ...] [key=value ...]", "", "    ")
     for heading, commands in groups.items():
         shown = {command.name.split(" ")[0]: command for command in commands if not command.when}
         rows = [(name, _family(name, commands) or one.about) for name, one in shown.items()]
@@ -129,7 +129,7 @@ def _table(rows: Sequence[Row], column: int = _COLUMN) -> list[str]:
 
 def _shell(command: str) -> list[str]:
     """A command line, broken as a shell would take it."""
-    lines = textwrap.wrap(command, width() - 6, break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.wrap(command, width() - 8, break_long_words=False, break_on_hyphens=False)
     return [
         f"  {line}" if n == 0 else f"      {line}" for n, line in enumerate(" \\\n".join(lines).split("\n"))
     ]

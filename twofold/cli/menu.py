@@ -31,6 +31,7 @@ class Train:
         "several runs, as 1..5 or 1,2,7: each a run of its own, then a report", default=None, metavar="SEEDS"
     )
     jobs: int = option("trainings at once, with --seeds", default=2, metavar="N", least=1)
+    on: str = option("with --seeds: here, ray:auto, ray:HOST:PORT or slurm", default="here", metavar="PLACE")
     from_: Path | None = option(
         "the settings of another run; a seed or others may be added", default=None, metavar="RUN", kind="run"
     )

@@ -124,7 +124,8 @@ def _value(found: argparse.Namespace, asked: Asked) -> Any:
 
 def _sorted(left: list[str], command: Command, asked: list[Asked]) -> tuple[list[str], dict[str, Any]]:
     """What argparse did not know: places, and settings where the command takes some; anything else is refused."""
-    takes = any(one.role == "settings" for one in asked)
+    takes = [one for one in asked if one.role == "settings"]
+    read = str if takes and takes[0].raw else _setting
     takes_words = any(one.role == "place" for one in asked)
     words: list[str] = []
     settings: dict[str, Any] = {}
@@ -140,21 +141,21 @@ def _sorted(left: list[str], command: Command, asked: list[Asked]) -> tuple[list
             bare = not equals and not takes_words and rest and not rest[0].startswith("--")
             if bare and "=" not in rest[0] and rest[0] != "with":
                 equals, text = "=", rest.pop(0)
-            _set(settings, key, text if equals else "true")
+            settings[key] = read(text if equals else "true")
         elif takes and word == "with":
             continue
         elif takes and _KEY.match(word) and not (takes_words and os.path.exists(word)):
             key, _, text = word.partition("=")
-            _set(settings, key, text)
+            settings[key] = read(text)
         else:
             words.append(word)
     return words, settings
 
 
-def _set(settings: dict[str, Any], key: str, text: str) -> None:
+def _setting(text: str) -> Any:
     from twofold.settings.presets import parse_value
 
-    settings[key] = parse_value(text)
+    return parse_value(text)
 
 
 def unknown_option(word: str, command: Command) -> str:

@@ -106,7 +106,7 @@ def _translated(asked: menu.Train) -> tuple[dict[str, Any], dict[str, Any]]:
     from twofold.settings.domains import domains, function_at
 
     given = {one.flag[2:]: getattr(asked, one.name) for one in menu.train().asked() if one.role == "option"}
-    own = ("run", "runs", "seeds", "jobs", "from", "import", "observer")
+    own = ("run", "runs", "seeds", "jobs", "on", "from", "import", "observer")
     options = {name: value for name, value in given.items() if name not in own and value not in (None, False)}
     settings = dict(asked.settings)
     if asked.from_ is not None:
@@ -146,7 +146,9 @@ def _several(asked: menu.Train, names: tuple[str, str | None], settings: dict[st
     if names[1] is None:
         raise UserError("--seeds needs an --env-config=NAME or .yaml file")
     both = names[0], names[1]
-    return train_seeds(both, settings, str(asked.seeds), asked.runs, jobs=asked.jobs, imports=asked.import_)
+    return train_seeds(
+        both, settings, str(asked.seeds), asked.runs, jobs=asked.jobs, on=asked.on, imports=asked.import_
+    )
 
 
 def _repeated(asked: menu.Train, settings: dict[str, Any]) -> int:

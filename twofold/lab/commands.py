@@ -61,7 +61,14 @@ def plot(asked: menu.Plot) -> int:
 
 
 def train_seeds(
-    names: tuple[str, str], settings: Settings, seeds: str, runs: Path, *, jobs: int, imports: tuple[str, ...]
+    names: tuple[str, str],
+    settings: Settings,
+    seeds: str,
+    runs: Path,
+    *,
+    jobs: int,
+    on: str,
+    imports: tuple[str, ...],
 ) -> int:
     """`train --seeds=1..10 --jobs=2`: every seed a run of its own, then the report."""
     from twofold.lab.conduct import conduct_seeds
@@ -70,7 +77,7 @@ def train_seeds(
 
     plan = plan_seeds(*names, settings, seeds, runs, imports)
     with Board() if sys.stderr.isatty() else Lines() as view:
-        return _told(conduct_seeds(plan, view, jobs=jobs))
+        return _told(conduct_seeds(plan, view, jobs=jobs, on=on))
 
 
 def runs(asked: menu.Runs) -> int:
@@ -88,7 +95,7 @@ def lab(asked: menu.Lab) -> int:
 
     folder = asked.out or Path("runs") / asked.experiment.stem
     with Board() if sys.stderr.isatty() else Lines() as view:
-        done = conduct(asked.experiment, folder, view, jobs=asked.jobs, imports=asked.import_)
+        done = conduct(asked.experiment, folder, view, jobs=asked.jobs, imports=asked.import_, on=asked.on)
     return _told(done)
 
 

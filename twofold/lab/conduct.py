@@ -10,6 +10,7 @@ from twofold.base.errors import UserError
 from twofold.lab.compare import Score
 from twofold.lab.experiment import Plan, read_plan
 from twofold.lab.jobs import Outcome, View, run_jobs
+from twofold.lab.launchers import launcher
 from twofold.lab.report import Report, write_report
 from twofold.store import files
 
@@ -31,23 +32,23 @@ class Conducted:
 
 
 def conduct(
-    path: Path, folder: Path, view: View, *, jobs: int = 2, imports: tuple[str, ...] = ()
+    path: Path, folder: Path, view: View, *, jobs: int = 2, imports: tuple[str, ...] = (), on: str = "here"
 ) -> Conducted:
     """Run an experiment file into `folder`; repeated, it goes on; done, it only writes the report again."""
     plan = read_plan(path, folder, imports)
     folder.mkdir(parents=True, exist_ok=True)
     files.replace_bytes(folder / "experiment.yaml", path.read_bytes())
-    return conduct_plan(plan, folder, view, jobs=jobs)
+    return conduct_plan(plan, folder, view, jobs=jobs, on=on)
 
 
-def conduct_seeds(plan: Plan, view: View, *, jobs: int = 2) -> Conducted:
+def conduct_seeds(plan: Plan, view: View, *, jobs: int = 2, on: str = "here") -> Conducted:
     """Run the plan of `train --seeds`; its report and logs lie beside the seeds, so that other settings do not wait."""
-    return conduct_plan(plan, plan.jobs[0].folder.parent, view, jobs=jobs)
+    return conduct_plan(plan, plan.jobs[0].folder.parent, view, jobs=jobs, on=on)
 
 
-def conduct_plan(plan: Plan, folder: Path, view: View, *, jobs: int = 2) -> Conducted:
+def conduct_plan(plan: Plan, folder: Path, view: View, *, jobs: int = 2, on: str = "here") -> Conducted:
     """Run a plan and report what is there."""
-    outcome = run_jobs(plan.jobs, folder, view, limit=jobs)
+    outcome = run_jobs(plan.jobs, folder, view, limit=jobs, launcher=launcher(on, folder))
     try:
         return Conducted(plan, outcome, report_plan(plan, folder))
     except UserError as error:

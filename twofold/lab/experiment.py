@@ -146,7 +146,7 @@ def _plan(content: dict[str, Any], path: Path, folder: Path, imports: tuple[str,
     resolved = {(w, v): _resolved(worlds[w], variants[v]) for w in worlds for v in variants}
     _refuse_equal(resolved)
     jobs = tuple(
-        _job(folder, w, v, seed, worlds[w], variants[v], resolved[w, v], imports)
+        make_job(folder, w, v, seed, worlds[w], variants[v], resolved[w, v], imports)
         for seed in seeds  # all variants of a seed before the next: what is there at any time is balanced
         for w in worlds
         for v in variants
@@ -183,12 +183,14 @@ def _asked(
 
 
 @dataclass(frozen=True)
-class _Variant:
+class Variant:
+    """An algorithm and what is changed in it."""
+
     config: str | None
     settings: Mapping[str, Any]
 
 
-def _variants(content: dict[str, Any], path: Path) -> dict[str, _Variant]:
+def _variants(content: dict[str, Any], path: Path) -> dict[str, Variant]:
     shared = flatten(_dict(content.get("set", {}), "set"))
     found = {}
     for name, changes in _dict(content.get("variants", {"default": {}}), "variants").items():
@@ -201,7 +203,7 @@ def _variants(content: dict[str, Any], path: Path) -> dict[str, _Variant]:
         settings = {**shared, **flatten(changed)}
         if "seed" in settings:
             raise ConfigError(f"variant '{name}' sets the seed: give seeds: 1..10 instead")
-        found[name] = _Variant(_where(str(config), path) if config else None, settings)
+        found[name] = Variant(_where(str(config), path) if config else None, settings)
     if not found:
         raise ConfigError("variants must hold at least one, such as default: {}")
     return found
@@ -280,7 +282,7 @@ def _number(value: Any, key: str) -> float:
 # ---- jobs ---------------------------------------------------------------------------------------------------------
 
 
-def _resolved(env_config: str, variant: _Variant) -> Resolved:
+def _resolved(env_config: str, variant: Variant) -> Resolved:
     return resolve(layers_for(variant.config, env_config, dict(variant.settings)))
 
 
@@ -297,16 +299,17 @@ def _refuse_equal(resolved: Mapping[tuple[str, str], Resolved]) -> None:
         seen[key] = place
 
 
-def _job(
+def make_job(
     folder: Path,
     world: str,
     variant: str,
     seed: int,
     env_config: str,
-    chosen: _Variant,
+    chosen: Variant,
     resolved: Resolved,
     imports: Sequence[str],
 ) -> Job:
+    """The command of one run."""
     place = folder / world / variant / f"seed_{seed}"
     argv = [sys.executable, "-m", "twofold", "train"]
     argv += [f"--config={chosen.config}"] if chosen.config else []

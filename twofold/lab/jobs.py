@@ -9,18 +9,17 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from twofold.base.errors import UserError
 from twofold.base.signals import Signals
 from twofold.lab.experiment import Job
+from twofold.lab.launchers import Handle, Launcher, Processes
 from twofold.lab.runs import last_step, read_run
 from twofold.lab.state import lock_holder
 
@@ -40,9 +39,12 @@ class Progress:
     step: int = 0
     speed: float = 0.0  # steps a second, since it was started here
     message: str = ""
-    process: subprocess.Popen[bytes] | None = None
+    handle: Handle | None = None
     ends: list[tuple[int, bool]] = field(default_factory=list)  # step of each end, and whether it was killed
     _began: tuple[float, int] = (0.0, 0)
+
+
+More = Callable[[Sequence[Progress]], Sequence[Job]]  # jobs that come up while others end
 
 
 class View(Protocol):
@@ -70,17 +72,24 @@ class Outcome:
 
 
 def run_jobs(
-    jobs: Sequence[Job], folder: Path, view: View, *, limit: int = 2, tick: float = _TICK
+    jobs: Sequence[Job],
+    folder: Path,
+    view: View,
+    *,
+    limit: int = 2,
+    tick: float = _TICK,
+    launcher: Launcher | None = None,
+    more: More | None = None,
 ) -> Outcome:
     """Run every job that is not done, `limit` at a time; returns when nothing is left to do, or after a signal."""
     if limit < 1:
         raise UserError(f"--jobs must be at least 1, got {limit}")
     folder.mkdir(parents=True, exist_ok=True)
-    with _only_one(folder), Signals() as stop, view:
-        runner = _Runner([Progress(job) for job in jobs], folder / "logs", limit)
+    with _only_one(folder), launcher or Processes() as chosen, Signals() as stop, view:
+        runner = _Runner([Progress(job) for job in jobs], folder / "logs", limit, chosen)
         try:
             runner.look()
-            while runner.busy() and not stop():
+            while runner.busy(more) and not stop():
                 runner.tick()
                 view.show(runner.jobs)
                 _sleep(tick, stop)
@@ -119,8 +128,8 @@ def _sleep(seconds: float, stop: Callable[[], bool]) -> None:
 class _Runner:
     """The children and what is known of each job."""
 
-    def __init__(self, jobs: list[Progress], logs: Path, limit: int) -> None:
-        self.jobs, self.logs, self.limit = jobs, logs, limit
+    def __init__(self, jobs: list[Progress], logs: Path, limit: int, launcher: Launcher) -> None:
+        self.jobs, self.logs, self.limit, self.launcher = jobs, logs, limit, launcher
 
     def look(self) -> None:
         """Which jobs are done already: their directories say so."""
@@ -129,7 +138,9 @@ class _Runner:
             if _finished(progress.job):
                 progress.state = "done"
 
-    def busy(self) -> bool:
+    def busy(self, more: More | None) -> bool:
+        """True while there is something to do, now that more was asked for."""
+        self.jobs += [Progress(job) for job in more(self.jobs)] if more else []
         return any(p.state in ("waiting", "running") for p in self.jobs)
 
     def tick(self) -> None:
@@ -149,8 +160,7 @@ class _Runner:
             progress.message = f"process {holder} still has it"
             return False
         self.logs.mkdir(exist_ok=True)
-        with open(_log_path(self.logs, progress.job), "ab") as log_file:
-            progress.process = start(progress.job.argv, log_file)
+        progress.handle = self.launcher.start(progress.job, _log_path(self.logs, progress.job))
         progress.state, progress.message = "running", ""
         progress.step = last_step(progress.job.folder)
         progress._began = (time.monotonic(), progress.step)
@@ -162,13 +172,13 @@ class _Runner:
         if step != progress.step and step > first:
             progress.speed = (step - first) / (time.monotonic() - began)
         progress.step = step
-        assert progress.process is not None
-        if ended(progress.process):
-            self._end(progress, progress.process.returncode)
+        assert progress.handle is not None
+        if (code := progress.handle.code()) is not None:
+            self._end(progress, code)
 
     def _end(self, progress: Progress, code: int) -> None:
         """Done; or stopped by somebody; or to be repeated; or failed for good."""
-        progress.process, progress.speed = None, 0.0
+        progress.handle, progress.speed = None, 0.0
         progress.message = "" if code == 0 else last_words(_log_path(self.logs, progress.job))
         if code == 0:
             progress.state = "done"
@@ -185,15 +195,13 @@ class _Runner:
 
     def stop(self) -> None:
         """Ask all children to save and stop, and wait for them."""
-        running = [p for p in self.jobs if p.process is not None]
-        for progress in running:
-            assert progress.process is not None
-            progress.process.terminate()
-        for progress in running:
-            assert progress.process is not None
-            while not ended(progress.process):
+        running = [(p, p.handle) for p in self.jobs if p.handle is not None]
+        for _, handle in running:
+            handle.stop()
+        for progress, handle in running:
+            while handle.code() is None:
                 time.sleep(0.02)
-            progress.process, progress.state = None, "stopped"
+            progress.handle, progress.state = None, "stopped"
             progress.step = last_step(progress.job.folder)
 
 
@@ -206,32 +214,6 @@ def _finished(job: Job) -> bool:
     except UserError:
         return False  # the command itself will say what is wrong
     return record.state == "finished" and record.steps == job.steps
-
-
-def start(argv: Sequence[str], log_file: IO[bytes]) -> subprocess.Popen[bytes]:
-    """A child in a session of its own that is told to stop when this process dies."""
-    leash = [sys.executable, "-m", "twofold.lab.leash", str(os.getpid())]
-    environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
-    return subprocess.Popen(
-        [*leash, *argv],
-        stdin=subprocess.DEVNULL,
-        stdout=log_file,
-        stderr=log_file,
-        start_new_session=True,
-        env=environment,
-    )
-
-
-def ended(process: subprocess.Popen[bytes]) -> bool:
-    """True if the child is gone; whatever it left in its session goes with it."""
-    if process.returncode is None:
-        found = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        if found is None:
-            return False
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)  # before it is reaped its number cannot be anybody else's
-        process.wait()
-    return True
 
 
 def _log_path(logs: Path, job: Job) -> Path:

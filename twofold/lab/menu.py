@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from twofold.base.command import Command, asks, option, place
+from twofold.base.command import Command, asks, option, place, settings_given
 
 Score = Literal["test", "last", "area"]
+_ON = "where: here, ray:auto, ray:HOST:PORT or slurm"
 _PLACES = "run directories, or folders that hold some"
 
 
@@ -49,6 +50,7 @@ class Lab:
         "where its runs go (default runs/NAME)", default=None, metavar="DIR", short="-o", kind="folder"
     )
     jobs: int = option("trainings at once", default=2, metavar="N", least=1)
+    on: str = option(_ON, default="here", metavar="PLACE")
     import_: tuple[str, ...] = option(
         "your own worlds and networks: a file.py or a module", default=(), metavar="FILE", kind="file"
     )
@@ -75,6 +77,33 @@ class Plot:
         "which evaluation world (default: the one that chooses the best policy)", default=None, metavar="NAME"
     )
     mean: bool = option("", default=False)  # the mean of every group is always drawn
+
+
+@asks
+class Sweep:
+    config: str = option(
+        "the algorithm: a preset or a .yaml file", default="td3", metavar="NAME", kind="config"
+    )
+    env_config: str = option(
+        "the environment: a preset or a .yaml file", default="pendulum", metavar="NAME", kind="env-config"
+    )
+    trials: int = option("runs of the search", default=30, metavar="N", least=1)
+    confirm: str = option("candidates x fresh seeds; 0 for none", default="4x5", metavar="NxN")
+    final: int = option("seeds of the winner and of the default settings", default=10, metavar="N", least=0)
+    metric: str = option("which metric of the evaluations", default="return", metavar="NAME")
+    seed: int = option("of the search", default=0, metavar="N", least=0)
+    jobs: int = option("trainings at once", default=2, metavar="N", least=1)
+    on: str = option(_ON, default="here", metavar="PLACE")
+    sweep: Path | None = option(
+        "the folder (default sweeps/CONFIG_ENV)", default=None, metavar="DIR", kind="folder"
+    )
+    write: Path | None = option(
+        "write the winner as a preset, such as my_td3.yaml", default=None, metavar="FILE", kind="file"
+    )
+    import_: tuple[str, ...] = option(
+        "your own worlds and networks: a file.py or a module", default=(), metavar="FILE", kind="file"
+    )
+    settings: dict[str, str] = settings_given(factory=dict, raw=True)
 
 
 COMMANDS = (
@@ -115,6 +144,22 @@ COMMANDS = (
         "twofold.lab.commands:lab",
         more="Given again, it continues; done, it only writes the report again.",
         examples=("twofold lab experiment.yaml --out=runs/experiment --jobs=2",),
+    ),
+    Command(
+        "sweep",
+        "search settings, and confirm the best on fresh seeds",
+        Sweep,
+        "twofold.lab.sweep.command:sweep",
+        more="The winner is compared with the default settings. Given again, it continues.",
+        matters=(
+            ("learner.actor_lr='log 1e-5..1e-2'", "a range, drawn on a logarithmic scale"),
+            ("learner.policy_delay='int 1..4'", "whole numbers"),
+            ("networks.critic_hidden='64,64|256,256'", "one of several"),
+            ("trainer.steps=20_000", "the same for all"),
+        ),
+        examples=(
+            "twofold sweep --env-config=pendulum learner.actor_lr='log 1e-5..1e-2' trainer.steps=20_000 --trials=30",
+        ),
     ),
     Command(
         "page",

@@ -29,7 +29,7 @@ _RATIO = "trainer.updates_per_item is gradient_steps / train_freq (1 by default)
 _TRACK = (
     "runs are written as TensorBoard and JSON lines into their folder; `twofold page runs` shows them live"
 )
-_SEARCH = "there is no hyper-parameter search here; `twofold lab` runs variants x seeds, Optuna can call twofold.train"
+_SEARCH = "`twofold sweep` searches settings and confirms the best on fresh seeds"
 HINTS = {
     # SB3 and RL Zoo
     "train_freq": _RATIO,

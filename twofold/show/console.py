@@ -97,7 +97,7 @@ class Terminal:
     def _render(self) -> Any:
         from rich.text import Text
 
-        now, width = time.monotonic(), self.console.width - 1
+        now, width = time.monotonic(), self.console.width - 4  # the terminal echoes ^C behind it
         seen = [line for line in list(self.lines) if now - line.began >= _PATIENCE]
         for line in seen:
             line.refresh()

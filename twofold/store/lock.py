@@ -7,6 +7,7 @@ import os
 import secrets
 import socket
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from twofold.base.errors import UserError
@@ -37,7 +38,7 @@ class RunLock:
             os.ftruncate(handle, 0)
             os.pwrite(handle, self._ours, 0)
         except BlockingIOError:
-            owner = _words(handle)[0] or "unknown"
+            owner = _holder(handle).process or "unknown"
             os.close(handle)
             raise UserError(
                 f"{self.folder} is in use by process {owner}: stop it first, or give another --run"
@@ -51,12 +52,11 @@ class RunLock:
 
     def _refuse_far(self, handle: int) -> None:
         """Refuse while a process of another machine gives signs of life: its lock may not be seen from here."""
-        process, host = _words(handle)
-        age = time.time() - os.fstat(handle).st_mtime
-        if host not in ("", socket.gethostname()) and age < BEAT_LIMIT:
+        found = _holder(handle)
+        if found.alive_elsewhere:
             raise UserError(
-                f"{self.folder} is in use by process {process} on {host} (a sign of life {age:.0f} s ago): "
-                f"stop it first; if it is dead, try again in {BEAT_LIMIT - age:.0f} s"
+                f"{self.folder} is in use by process {found.process} on {found.host} (a sign of life "
+                f"{found.age:.0f} s ago): stop it first; if it is dead, try again in {BEAT_LIMIT - found.age:.0f} s"
             )
 
     def beat(self) -> None:
@@ -87,9 +87,38 @@ class RunLock:
             os.close(handle)
 
 
-def _words(handle: int) -> tuple[str, str]:
-    """The process and the host that a lock names; a lock of before has no host, a damaged one neither."""
-    words = os.pread(handle, _LONGEST, 0).decode(errors="replace").split()
+@dataclass(frozen=True)
+class Holder:
+    """Who a lock names, and how long ago it gave a sign of life; empty where it names nobody."""
+
+    process: str
+    host: str
+    age: float
+
+    @property
+    def alive_elsewhere(self) -> bool:
+        return self.host not in ("", socket.gethostname()) and self.age < BEAT_LIMIT
+
+
+def holder(folder: Path) -> Holder:
+    """Who the lock of a run names; asking for the lock itself would disturb its holder."""
+    try:
+        handle = os.open(folder / "lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return Holder("", "", 0.0)
+    try:
+        return _holder(handle)
+    finally:
+        os.close(handle)
+
+
+def _holder(handle: int) -> Holder:
+    """A lock of before has no host, a damaged one neither."""
+    try:
+        words = os.pread(handle, _LONGEST, 0).decode(errors="replace").split()
+    except OSError:
+        words = []
+    age = time.time() - os.fstat(handle).st_mtime
     if not words or not words[0].isdigit():
-        return "", ""
-    return words[0], words[1] if len(words) == 3 else ""
+        return Holder("", "", age)
+    return Holder(words[0], words[1] if len(words) == 3 else "", age)
