@@ -149,7 +149,7 @@ COMMANDS = (
         "sweep",
         "search settings, and confirm the best on fresh seeds",
         Sweep,
-        "twofold.lab.sweep.command:sweep",
+        "twofold.lab.sweep.commands:sweep",
         more="The winner is compared with the default settings. Given again, it continues.",
         matters=(
             ("learner.actor_lr='log 1e-5..1e-2'", "a range, drawn on a logarithmic scale"),
