@@ -8,7 +8,7 @@ run.policy.act(obs)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from twofold.api import check_env, train
@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import on first use, so that `import twofold` and the command line start at once."""
     if name not in _PLACES:
         raise AttributeError(f"module 'twofold' has no attribute '{name}'")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from twofold.assemble import Trained, new_folder, run_to_end
 from twofold.base.progress import Progress
@@ -30,12 +29,36 @@ def train(
     imports: tuple[str, ...] = (),
     progress: Progress | None = None,
     on_folder: Callable[[Path], None] | None = None,
-    **overrides: Any,
+    **overrides: object,
 ) -> Trained:
     """Train to the end, or resume a run of the same settings, perhaps for more steps.
 
     `overrides` are settings such as seed=1.
     """
+    return train_with(
+        config,
+        env_config,
+        overrides,
+        run=run,
+        runs=runs,
+        imports=imports,
+        progress=progress,
+        on_folder=on_folder,
+    )
+
+
+def train_with(
+    config: str | None,
+    env_config: str | None,
+    overrides: Mapping[str, object],
+    *,
+    run: str | Path | None = None,
+    runs: str | Path = "runs",
+    imports: tuple[str, ...] = (),
+    progress: Progress | None = None,
+    on_folder: Callable[[Path], None] | None = None,
+) -> Trained:
+    """`train` with the settings as one dictionary, in which any name may stand."""
     import_user_code(imports)
     resolved = resolve(layers_for(config, env_config, flatten(overrides)))
     folder = Path(run) if run else new_folder(resolved, Path(runs), config, env_config)
@@ -50,9 +73,21 @@ def check(
     *,
     rows: int = 2,
     imports: tuple[str, ...] = (),
-    **overrides: Any,
+    **overrides: object,
 ) -> list[str]:
     """What is wrong with a world and, where a config is named, with its learner and networks, in words."""
+    return check_with(config, env_config, overrides, rows=rows, imports=imports)
+
+
+def check_with(
+    config: str | None,
+    env_config: str | None,
+    overrides: Mapping[str, object],
+    *,
+    rows: int = 2,
+    imports: tuple[str, ...] = (),
+) -> list[str]:
+    """`check` with the settings as one dictionary, in which any name may stand."""
     import_user_code(imports)
     resolved = resolve(layers_for(config, env_config, flatten(overrides)))
     world = make_world(resolved.config, purpose="train", rows=rows)
@@ -66,7 +101,7 @@ def check(
 
 
 def check_env(
-    env_config: str = "gym", *, rows: int = 2, imports: tuple[str, ...] = (), **overrides: Any
+    env_config: str = "gym", *, rows: int = 2, imports: tuple[str, ...] = (), **overrides: object
 ) -> list[str]:
     """What is wrong with a world, in words; an empty list if it keeps the contract."""
-    return check(None, env_config, rows=rows, imports=imports, **overrides)
+    return check_with(None, env_config, overrides, rows=rows, imports=imports)

@@ -10,16 +10,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import torch
 
-from twofold.base.errors import UserError
+from twofold.base.errors import UserError, WorldError
+from twofold.base.foreign import AnySpace
 from twofold.base.progress import Progress, Quiet, Standing, Watching, task
 from twofold.base.statistics import summaries
 from twofold.core.evaluate import evaluate
-from twofold.core.protocols import Learner, Summary, World
+from twofold.core.experience import Item
+from twofold.core.protocols import AnyLearner, Summary, World
 from twofold.core.seeding import TEST, Generators, generator
 from twofold.core.trainer import Trainer
+from twofold.rows.check import Resumable
 from twofold.rows.world import evaluation_names, make_world
 from twofold.settings.config import Config, Resolved
 from twofold.show.plot import draw_curve
@@ -54,7 +56,7 @@ def _flushes_denormals() -> bool:
 class Parts:
     """A run that is put together: what trains it, and what keeps it."""
 
-    trainer: Trainer[Any]
+    trainer: Trainer[Any]  # Any: of the learner's own items, as in AnyLearner
     keeper: RunKeeper
 
     def close(self) -> None:
@@ -67,12 +69,16 @@ def assemble(run: Run, imports: tuple[str, ...] = ()) -> Parts:
     """All parts of a run from its config."""
     config = run.resolved.config
     world = make_world(config, purpose="train", rows=config.trainer.rows, imports=imports)
+    if not isinstance(world, Resumable):
+        raise WorldError(
+            f"the world '{config.env}' lacks `snapshot` and `restore`: no run of it could be saved"
+        )
     evaluations = {
         name: make_world(config, purpose=name, rows=config.trainer.eval_rows)
         for name in evaluation_names(config)
     }
     rngs = Generators(config.seed)
-    learner: Learner[Any] = make_learner(
+    learner: AnyLearner = make_learner(
         config, world.single_observation_space, world.single_action_space, rngs
     )
     keeper = RunKeeper(run)
@@ -80,7 +86,7 @@ def assemble(run: Run, imports: tuple[str, ...] = ()) -> Parts:
     return Parts(trainer, keeper)
 
 
-def watching(progress: Progress, trainer: Trainer[Any]) -> Progress:
+def watching(progress: Progress, trainer: Trainer[Item]) -> Progress:
     """The progress, which may look at the trainer whenever it likes."""
 
     def look() -> Standing:
@@ -183,7 +189,7 @@ def world_of(policy: LoadedPolicy, purpose: str, rows: int) -> World:
 def fits(policy: LoadedPolicy, world: World) -> None:
     """Refuse a policy that was trained for other observations or actions than the world's."""
     ours = (("observation", policy.observation_space), ("action", policy.action_space))
-    theirs: tuple[gym.Space[Any], ...] = (world.single_observation_space, world.single_action_space)
+    theirs: tuple[AnySpace, ...] = (world.single_observation_space, world.single_action_space)
     for (kind, own), space in zip(ours, theirs, strict=True):
         if wrong := difference(own, space):
             raise UserError(
@@ -192,7 +198,7 @@ def fits(policy: LoadedPolicy, world: World) -> None:
             )
 
 
-def untrained(config: Config, policy: LoadedPolicy) -> Learner[Any]:
+def untrained(config: Config, policy: LoadedPolicy) -> AnyLearner:
     """The learner that a policy began as."""
     rngs = Generators(config.seed)
     return make_learner(config, policy.observation_space, policy.action_space, rngs)

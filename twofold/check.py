@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 
 from twofold.base import tree
-from twofold.core.experience import Array, Obs, Steps, blank_like
-from twofold.core.protocols import Learner, World
+from twofold.core.experience import Array, Item, Obs, Steps, blank_like
+from twofold.core.protocols import AnyLearner, Learner, Policy, State, World
 from twofold.core.replay import Ring
 from twofold.core.seeding import Generators
 from twofold.settings.config import Config
@@ -49,7 +48,7 @@ def check_networks(config: Config, world: World) -> list[str]:
     return _check_policy(one, world)
 
 
-def _made(config: Config, world: World) -> Learner[Any]:
+def _made(config: Config, world: World) -> AnyLearner:
     rngs = Generators(config.seed)
     return make_learner(config, world.single_observation_space, world.single_action_space, rngs)
 
@@ -60,7 +59,7 @@ def _started(world: World) -> Obs:
     return obs
 
 
-def _check_policy(learner: Learner[Any], world: World) -> list[str]:
+def _check_policy(learner: Learner[Item], world: World) -> list[str]:
     """Actions of the right shape and type, within [-1, 1] or the choices, the same for the same observation."""
     obs, problems = _started(world), []
     blank = blank_like(world.single_action_space, world.num_envs)
@@ -86,10 +85,10 @@ def _check_policy(learner: Learner[Any], world: World) -> list[str]:
 _LIMIT = 5_000
 
 
-def _filled(learner: Learner[Any], world: World) -> Ring[Any]:
+def _filled(learner: Learner[Item], world: World) -> Ring[Item]:
     """A replay of some steps that the learner's own random policy takes."""
     writer = learner.writer(world.num_envs)
-    replay: Ring[Any] = Ring(1_000, writer.blank(), np.random.default_rng(0))
+    replay: Ring[Item] = Ring(1_000, writer.blank(), np.random.default_rng(0))
     policy = learner.policy(explore=True, rows=world.num_envs, rng=np.random.default_rng(0))
     obs = _started(world)
     policy.reset(np.ones(world.num_envs, bool))
@@ -106,7 +105,7 @@ def _filled(learner: Learner[Any], world: World) -> Ring[Any]:
     return replay
 
 
-def _again(world: World, obs: Obs, done: Array, step: int, policy: Any) -> Obs:
+def _again(world: World, obs: Obs, done: Array, step: int, policy: Policy) -> Obs:
     """Start new episodes in the rows whose episode ended."""
     if not done.any():
         return obs
@@ -115,18 +114,19 @@ def _again(world: World, obs: Obs, done: Array, step: int, policy: Any) -> Obs:
     return world.reset(seed=list(seeds), options={"reset_mask": done})[0]
 
 
-def _bytes(state: Any) -> dict[str, bytes]:
+def _bytes(state: State) -> dict[str, bytes]:
     arrays, _ = pack(state)
     return {name: array.tobytes() for name, array in arrays.items()}
 
 
-def _copied(state: Any) -> Any:
+def _copied(state: State) -> State:
     """A state as a checkpoint gives it back."""
     arrays, rest = pack(state)
-    return unpack(rest, {name: array.copy() for name, array in arrays.items()})
+    copied: State = unpack(rest, {name: array.copy() for name, array in arrays.items()})
+    return copied
 
 
-def _check_state(config: Config, world: World, learner: Learner[Any]) -> list[str]:
+def _check_state(config: Config, world: World, learner: Learner[Item]) -> list[str]:
     """A learner that is given another's state is that learner, its last metrics included."""
     fresh = _made(config, world)
     try:
@@ -141,7 +141,7 @@ def _check_state(config: Config, world: World, learner: Learner[Any]) -> list[st
     return problems
 
 
-def _check_policy_state(config: Config, world: World, learner: Learner[Any]) -> list[str]:
+def _check_policy_state(config: Config, world: World, learner: Learner[Item]) -> list[str]:
     """A fresh learner with the policy of another acts like it."""
     other = _made(dataclasses.replace(config, seed=config.seed + 1), world)
     other.load_policy_state(_copied(learner.policy_state()))

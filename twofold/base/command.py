@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, Union, cast, dataclass_transform, get_args, get_origin
 
@@ -13,6 +13,7 @@ Value = TypeVar("Value")
 Role = Literal["place", "option", "settings"]
 # What the shell offers behind an option, or in a place.
 Kind = Literal["", "config", "env-config", "zoo", "run", "file", "folder"]
+# Any: stands for a value of whatever type is declared.
 _NONE: Any = dataclasses.MISSING
 _USUAL = {"kind": "", "short": "", "least": None, "many": False, "bare": "", "raw": False}
 
@@ -23,8 +24,8 @@ class Asked:
 
     name: str
     role: Role
-    type: Any
-    default: Any  # MISSING: it must be given
+    type: object
+    default: object  # MISSING: it must be given
     meaning: str
     metavar: str
     kind: Kind
@@ -54,7 +55,7 @@ class Asked:
         return self.default is _NONE
 
     @property
-    def single(self) -> Any:
+    def single(self) -> object:
         """The type of one value: of an element of a list, of what may also be None."""
         if self.several:
             return get_args(self.type)[0]
@@ -67,7 +68,7 @@ class Asked:
         return get_args(self.single) if get_origin(self.single) is Literal else ()
 
 
-def _declared(default: Any, about: dict[str, Any]) -> Any:
+def _declared(default: Value, about: dict[str, object]) -> Value:
     return dataclasses.field(default=default, metadata={"asked": about})
 
 
@@ -75,8 +76,14 @@ def place(
     meaning: str, metavar: str, *, default: Value = _NONE, kind: Kind = "", at_least: int | None = None
 ) -> Value:
     """A word without dashes, in the order of declaration; a tuple takes all that are left, `at_least` so many."""
-    about = {"role": "place", "meaning": meaning, "metavar": metavar, "kind": kind, "least": at_least}
-    return cast(Value, _declared(default, about))
+    about: dict[str, object] = {
+        "role": "place",
+        "meaning": meaning,
+        "metavar": metavar,
+        "kind": kind,
+        "least": at_least,
+    }
+    return _declared(default, about)
 
 
 def option(
@@ -91,14 +98,20 @@ def option(
     bare: str = "",
 ) -> Value:
     """`--name=value`, or `--name` alone where its type is bool; the name loses an underscore at its end."""
-    about = {"role": "option", "meaning": meaning, "metavar": metavar, "kind": kind, "short": short}
-    return cast(Value, _declared(default, about | {"least": least, "many": many, "bare": bare}))
+    about: dict[str, object] = {
+        "role": "option",
+        "meaning": meaning,
+        "metavar": metavar,
+        "kind": kind,
+        "short": short,
+    }
+    return _declared(default, about | {"least": least, "many": many, "bare": bare})
 
 
-def settings_given(*, factory: type[dict[str, Any]], raw: bool = False) -> dict[str, Any]:
+def settings_given(*, factory: Callable[[], dict[str, Value]], raw: bool = False) -> dict[str, Value]:
     """All other words of the form key=value or --key=value, as a dictionary; `raw`: of texts as they were typed."""
     about = {"role": "settings", "meaning": "any setting", "metavar": "key=value", "raw": raw}
-    made: dict[str, Any] = dataclasses.field(default_factory=lambda: factory(), metadata={"asked": about})
+    made: dict[str, Value] = dataclasses.field(default_factory=factory, metadata={"asked": about})
     return made
 
 

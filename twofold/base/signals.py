@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 
 class Stopped(Exception):
@@ -28,16 +28,16 @@ class Terminated(BaseException):
 @contextmanager
 def unwinding() -> Iterator[None]:
     """Inside, SIGTERM and SIGHUP raise `Terminated`, as Ctrl-C raises KeyboardInterrupt; a second one ends at once."""
-    before: dict[signal.Signals, Any] = {}
+    before: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
 
     def unwind(signum: int, _: FrameType | None) -> NoReturn:
         signal.signal(signum, signal.SIG_DFL)
         raise Terminated(signum)
 
     try:
-        for signum in _asking():
-            if signum != signal.SIGINT:
-                before[signum] = signal.signal(signum, unwind)
+        for asking in _asking():
+            if asking != signal.SIGINT:
+                before[asking] = signal.signal(asking, unwind)
     except ValueError:
         before = {}  # not the main thread: signals are its owner's business
     try:
@@ -58,7 +58,7 @@ class Signals:
 
     def __init__(self) -> None:
         self.received: int | None = None
-        self._before: dict[int, Any] = {}
+        self._before: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
 
     def __enter__(self) -> Signals:
         try:
@@ -67,7 +67,7 @@ class Signals:
             self._before = {}  # not the main thread: signals are its owner's business
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         for signum, handler in self._before.items():
             signal.signal(signum, handler)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from twofold.base.values import Array
 
 # Two-sided 95 % quantiles of Student's t for 1..30 degrees of freedom.
 _T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
@@ -14,7 +14,7 @@ _T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
         2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)  # fmt: skip
 
 
-def summary(values: NDArray[Any], *, share: bool = False) -> dict[str, float]:
+def summary(values: Array, *, share: bool = False) -> dict[str, float]:
     """Mean, standard deviation and 95 % confidence interval of the mean over episodes; Wilson's for shares."""
     values = values[np.isfinite(values)]
     count = len(values)
@@ -44,12 +44,12 @@ def wilson(share: float, count: int) -> tuple[float, float]:
 _SUMS = ("return", "length")  # over an episode, whatever their values
 
 
-def _is_share(values: NDArray[Any]) -> bool:
+def _is_share(values: Array) -> bool:
     values = values[np.isfinite(values)]
     return len(values) > 1 and bool(np.isin(values, (0.0, 1.0)).all())
 
 
-def summaries(found: dict[str, NDArray[Any]]) -> dict[str, dict[str, float]]:
+def summaries(found: dict[str, Array]) -> dict[str, dict[str, float]]:
     """Every metric's summary; what is won or not, and nothing between, is a share of the episodes."""
     shares = {name for name, values in found.items() if name not in _SUMS and _is_share(values)}
     return {name: summary(values, share=name in shares) for name, values in found.items()}

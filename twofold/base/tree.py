@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+
+from twofold.base.values import Array
 
 Tree = TypeVar(
     "Tree"
 )  # nested dicts and dataclasses of arrays; what is not known here is what the leaves become
 
+# Any: a leaf, or a tree of them; Python has no type for "the same shape with other leaves", the caller names it.
+Branch: TypeAlias = Any
 
-def _children(tree: Any) -> dict[str, Any] | None:
+
+def _children(tree: object) -> dict[str, Branch] | None:
     """The named parts of a dict or dataclass; None for a leaf."""
     if isinstance(tree, dict):
         return tree
@@ -22,11 +27,11 @@ def _children(tree: Any) -> dict[str, Any] | None:
     return None
 
 
-def _rebuild(like: Any, children: dict[str, Any]) -> Any:
+def _rebuild(like: Branch, children: dict[str, Branch]) -> Branch:
     return children if isinstance(like, dict) else dataclasses.replace(like, **children)
 
 
-def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
+def map(function: Callable[..., object], tree: object, *rest: object) -> Branch:
     """A tree of the same shape with `function` applied to corresponding leaves; None leaves stay None."""
     if tree is None:
         return None
@@ -37,7 +42,7 @@ def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     return _rebuild(tree, {k: map(function, v, *(o[k] for o in others)) for k, v in children.items()})
 
 
-def items(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def items(tree: object, prefix: str = "") -> Iterator[tuple[str, Branch]]:
     """Every leaf with its dotted path, in definition order; None leaves are left out."""
     children = _children(tree)
     if children is None:
@@ -48,12 +53,12 @@ def items(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
         yield from items(child, f"{prefix}.{key}" if prefix else str(key))
 
 
-def leaves(tree: Any) -> list[Any]:
+def leaves(tree: object) -> list[Branch]:
     """Every leaf, in definition order."""
     return [leaf for _, leaf in items(tree)]
 
 
-def index(tree: Tree, at: Any) -> Tree:
+def index(tree: Tree, at: Array | slice | int) -> Tree:
     """The tree with every leaf indexed by `at` along its first axes."""
     found: Tree = map(lambda leaf: leaf[at], tree)
     return found
@@ -77,7 +82,7 @@ def copy(tree: Tree) -> Tree:
     return found
 
 
-def equal(one: Any, other: Any) -> bool:
+def equal(one: object, other: object) -> bool:
     """True if both trees have the same paths and bit-equal leaves."""
     ours, theirs = dict(items(one)), dict(items(other))
     return ours.keys() == theirs.keys() and all(

@@ -92,8 +92,7 @@ def _about_engines(wrong: list[str]) -> None:
 
 
 def _about_machine(wrong: list[str]) -> None:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    _row("cores", f"{cores} for this process")
+    _row("cores", str(os.cpu_count()))
     try:
         free = shutil.disk_usage(".").free
     except OSError:

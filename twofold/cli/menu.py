@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from twofold.base.command import Command, asks, option, place, settings_given
 
@@ -39,7 +39,7 @@ class Train:
     observer: str | None = option(
         "record the run with Sacred too: sacred:DIR", default=None, metavar="KIND:PLACE"
     )
-    settings: dict[str, Any] = settings_given(factory=dict)
+    settings: dict[str, object] = settings_given(factory=dict)
 
 
 TRAIN = Command(
@@ -124,7 +124,7 @@ class Show:
     schema: bool = option("a JSON schema with which editors complete and check YAML files", default=False)
     all: bool = option("settings that were left at their defaults, too", default=False)
     import_: tuple[str, ...] = option(_IMPORT, default=(), metavar="FILE", kind="file")
-    settings: dict[str, Any] = settings_given(factory=dict)
+    settings: dict[str, object] = settings_given(factory=dict)
 
 
 @asks
@@ -157,7 +157,7 @@ class Check:
         f"{_WORLD} (default gym)", default=None, metavar="NAME", kind="env-config"
     )
     import_: tuple[str, ...] = option(_IMPORT, default=(), metavar="FILE", kind="file")
-    settings: dict[str, Any] = settings_given(factory=dict)
+    settings: dict[str, object] = settings_given(factory=dict)
 
 
 @asks

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
+from twofold.base.command import Command
 from twofold.base.errors import UnknownPart, UnknownSetting, UserError
 
 
@@ -15,16 +15,16 @@ def complain(message: str) -> None:
     print(f"{red}twofold: {message}{plain}", file=sys.stderr)
 
 
-def better(error: UserError, command: Any, asked: Any) -> UserError:
+def better(error: UserError, command: Command, asked: object) -> UserError:
     """The error with what this command line adds to it: an option that was meant, or code that was not imported."""
     if isinstance(error, UnknownSetting) and not error.sure:
         return _meant_option(error, command)
     if isinstance(error, UnknownPart):
-        return _not_imported(error, asked)
+        return _not_imported(error, {one.name: getattr(asked, one.name) for one in command.asked()})
     return error
 
 
-def _meant_option(error: UnknownSetting, command: Any) -> UserError:
+def _meant_option(error: UnknownSetting, command: Command) -> UserError:
     from twofold.base.names import nearest
 
     flags = [one.flag[2:] for one in command.asked() if one.role == "option"]
@@ -32,14 +32,15 @@ def _meant_option(error: UnknownSetting, command: Any) -> UserError:
     return UserError(f"unknown option or setting '{error.key}'; did you mean '--{hint}'?") if hint else error
 
 
-def _not_imported(error: UnknownPart, asked: Any) -> UserError:
+def _not_imported(error: UnknownPart, given: dict[str, object]) -> UserError:
     """Naming what a run was made with is not importing it: that stays the user's word."""
     from twofold.store.provenance import imports_of
 
-    given = getattr(asked, "import_", ())
-    places = [getattr(asked, name, None) for name in ("run", "from_")]
-    made_with = [name for place in places if place for name in imports_of(Path(place)) if name not in given]
-    if not made_with:
+    imported = given.get("import_", ())
+    places = [Path(str(given[name])) for name in ("run", "from_", "policy") if given.get(name)]
+    names = [name for place in places for name in imports_of(place)]
+    missing = [name for name in names if not isinstance(imported, tuple) or name not in imported]
+    if not missing:
         return error
-    words = " ".join(f"--import={name}" for name in dict.fromkeys(made_with))
+    words = " ".join(f"--import={name}" for name in dict.fromkeys(missing))
     return UserError(f"{error}. This run was made with {words}: add it")

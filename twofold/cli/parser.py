@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from twofold.base.command import Asked, Command
 from twofold.base.errors import UserError
@@ -60,7 +60,7 @@ def _spellings(flag: str) -> list[str]:
     return list(dict.fromkeys((flag, "--" + flag[2:].replace("-", "_"))))
 
 
-def _reader(asked: Asked) -> Callable[[str], Any]:
+def _reader(asked: Asked) -> Callable[[str], object]:
     """What makes a typed word a value, or says what it must be."""
     kind = asked.single
     if asked.choices:
@@ -103,7 +103,7 @@ def _number(text: str, asked: Asked) -> float:
 # ---- a whole command line -----------------------------------------------------------------------------------------
 
 
-def parse(command: Command, argv: list[str]) -> Any:
+def parse(command: Command, argv: list[str]) -> object:
     """An instance of what the command asks for."""
     asked = command.asked()
     bare = {name: f"{name}={one.bare}" for one in asked if one.bare for name in _spellings(one.flag)}
@@ -117,18 +117,18 @@ def parse(command: Command, argv: list[str]) -> Any:
     return command.asks(**values)
 
 
-def _value(found: argparse.Namespace, asked: Asked) -> Any:
-    given = getattr(found, asked.name, asked.default)
+def _value(found: argparse.Namespace, asked: Asked) -> object:
+    given = vars(found).get(asked.name, asked.default)
     return tuple(given) if asked.several else given
 
 
-def _sorted(left: list[str], command: Command, asked: list[Asked]) -> tuple[list[str], dict[str, Any]]:
+def _sorted(left: list[str], command: Command, asked: list[Asked]) -> tuple[list[str], dict[str, object]]:
     """What argparse did not know: places, and settings where the command takes some; anything else is refused."""
     takes = [one for one in asked if one.role == "settings"]
     read = str if takes and takes[0].raw else _setting
     takes_words = any(one.role == "place" for one in asked)
     words: list[str] = []
-    settings: dict[str, Any] = {}
+    settings: dict[str, object] = {}
     rest = list(left)
     while rest:
         word = rest.pop(0)
@@ -152,7 +152,7 @@ def _sorted(left: list[str], command: Command, asked: list[Asked]) -> tuple[list
     return words, settings
 
 
-def _setting(text: str) -> Any:
+def _setting(text: str) -> object:
     from twofold.settings.presets import parse_value
 
     return parse_value(text)
@@ -168,9 +168,9 @@ def unknown_option(word: str, command: Command) -> str:
     return f"unknown option '{word}' of twofold {command.name}; {did}"
 
 
-def _places(command: Command, asked: list[Asked], words: list[str]) -> dict[str, Any]:
+def _places(command: Command, asked: list[Asked], words: list[str]) -> dict[str, object]:
     """The words without dashes, given to the places in their order."""
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     rest = list(words)
     for one in asked:
         if one.several:
@@ -186,7 +186,7 @@ def _places(command: Command, asked: list[Asked], words: list[str]) -> dict[str,
     return values
 
 
-def _read(one: Asked, word: str) -> Any:
+def _read(one: Asked, word: str) -> object:
     try:
         return _reader(one)(word)
     except argparse.ArgumentTypeError as error:

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from twofold.base.command import Command
 from twofold.base.errors import UserError
@@ -16,6 +16,7 @@ from twofold.cli.showing import print_scores
 
 if TYPE_CHECKING:
     from twofold.assemble import Trained
+    from twofold.base.values import Values
     from twofold.store.policy_file import LoadedPolicy
 
 _GYM_ID = re.compile(r"[\w-]+-v\d+")
@@ -87,21 +88,21 @@ def train(asked: menu.Train) -> int:
         return _several(asked, (config, env_config), settings)
 
     def work(told: Told) -> Trained:
-        return api.train(
+        return api.train_with(
             config,
             env_config,
+            settings,
             run=asked.run,
-            runs=options.get("runs", asked.runs),
+            runs=Path(str(options.get("runs", asked.runs))),
             imports=asked.import_,
             progress=training(),
             on_folder=told,
-            **settings,
         )
 
     return _finish(_observed(asked, work, lambda: resolve(layers_for(config, env_config, settings)).values))
 
 
-def _translated(asked: menu.Train) -> tuple[dict[str, Any], dict[str, Any]]:
+def _translated(asked: menu.Train) -> tuple[Values, Values]:
     """Options and settings, with command lines that users of other codes know made into ours by the domains."""
     from twofold.settings.domains import domains, function_at
 
@@ -121,9 +122,10 @@ def _translated(asked: menu.Train) -> tuple[dict[str, Any], dict[str, Any]]:
     return options, settings
 
 
-def _named(options: dict[str, Any], settings: dict[str, Any]) -> tuple[str, str | None, dict[str, Any]]:
+def _named(options: Values, settings: Values) -> tuple[str, str | None, Values]:
     """The presets that are meant, and the settings; a Gymnasium id may stand wherever people write one."""
-    config, env_config = options.get("config", "td3"), options.get("env-config")
+    config = str(options.get("config", "td3"))
+    env_config = str(options["env-config"]) if "env-config" in options else None
     asked_id = next((str(settings[key]) for key in ("env_id", "env_args.id") if key in settings), None)
     world = str(settings.get("env", ""))
     if env_config is None and _GYM_ID.fullmatch(world):  # SB3's and RL Zoo's --env
@@ -135,7 +137,7 @@ def _named(options: dict[str, Any], settings: dict[str, Any]) -> tuple[str, str 
     return config, env_config or (None if world else "pendulum"), settings
 
 
-def _several(asked: menu.Train, names: tuple[str, str | None], settings: dict[str, Any]) -> int:
+def _several(asked: menu.Train, names: tuple[str, str | None], settings: Values) -> int:
     """A run for each seed, some at a time, and a report of them."""
     from twofold.lab.commands import train_seeds
 
@@ -151,7 +153,7 @@ def _several(asked: menu.Train, names: tuple[str, str | None], settings: dict[st
     )
 
 
-def _repeated(asked: menu.Train, settings: dict[str, Any]) -> int:
+def _repeated(asked: menu.Train, settings: Values) -> int:
     """A new run with the settings of another, and what was typed on top."""
     import shlex
 
@@ -174,7 +176,7 @@ def _repeated(asked: menu.Train, settings: dict[str, Any]) -> int:
     return _finish(_observed(asked, work, lambda: resolved.values))
 
 
-def _observed(asked: menu.Train, work: Work, values: Callable[[], dict[str, Any]]) -> Work:
+def _observed(asked: menu.Train, work: Work, values: Callable[[], Values]) -> Work:
     """The training, recorded elsewhere too where that is asked for."""
     from twofold.settings.domains import domains, function_at
     from twofold.settings.imports import import_user_code
@@ -276,6 +278,7 @@ def evaluate(asked: menu.Eval) -> int:
 def play(asked: menu.Play) -> int:
     """One episode as a video or in a window."""
     from twofold.assemble import fits, world_of
+    from twofold.rows.envs import EnvRows
     from twofold.rows.world import evaluation_names
     from twofold.show import play as shown
 
@@ -291,7 +294,7 @@ def play(asked: menu.Play) -> int:
     frames, total = shown.play(world, policy.policy, asked.seed, frames=cannot is None and not asked.human)
     print(f"return     {total:.2f}")
     if frames:
-        fps = world.envs[0].metadata.get("render_fps", 30) if hasattr(world, "envs") else 10
+        fps = world.envs[0].metadata.get("render_fps", 30) if isinstance(world, EnvRows) else 10
         print(f"video      {shown.write_video(frames, asked.out or _beside(asked, 'play.mp4'), int(fps))}")
     world.close()
     return 0
@@ -325,12 +328,11 @@ def check(asked: menu.Check) -> int:
     """What is wrong with parts of the user's."""
     from twofold import api
 
-    options = {"config": asked.config, "env-config": asked.env_config}
-    known = {name: value for name, value in options.items() if value is not None}
-    _, env_config, settings = _named(known, asked.settings)
+    options: Values = {"env-config": asked.env_config} if asked.env_config else {}
+    _, env_config, settings = _named(options, asked.settings)
     named = env_config if asked.env_config or "env_args.id" in settings else None
     named = named or (None if "env" in settings else "gym")
-    problems = api.check(asked.config, named, imports=asked.import_, **settings)
+    problems = api.check_with(asked.config, named, settings, imports=asked.import_)
     for problem in problems:
         print(f"wrong: {problem}")
     if not problems:

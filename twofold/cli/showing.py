@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twofold.base.errors import UserError
 from twofold.cli import menu
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from twofold.core.protocols import Summary
     from twofold.settings.config import Resolved
+    from twofold.settings.registry import Learners, Networks, Worlds
     from twofold.store.run import Run
 
 
@@ -34,7 +38,11 @@ def show(asked: menu.Show) -> int:
 
 def _refuse_beside_run(asked: menu.Show) -> None:
     """A run has its own settings: nothing that was typed beside it may be passed over."""
-    given = {"--config": asked.config, "--env-config": asked.env_config, "--explain": asked.explain}
+    given: dict[str, object] = {
+        "--config": asked.config,
+        "--env-config": asked.env_config,
+        "--explain": asked.explain,
+    }
     given |= {"--schema": asked.schema} | {k: v for k, v in asked.settings.items() if k != "debug"}
     for name, value in given.items():
         if value:
@@ -75,17 +83,17 @@ def _explain(resolved: Resolved, asked: menu.Show) -> int:
 
 
 def _show_progress(run: Run) -> None:
+    from twofold.base.values import number, table, text
     from twofold.store import files
 
-    for key, value in files.read_json(run.folder / "provenance.json").items():
+    for key, value in table(files.read_json(run.folder / "provenance.json")).items():
         print(f"{key:<34} {value}")
     steps = run.checkpoints.steps()
     print(f"{'checkpoints at steps':<34} {steps or 'none yet'}")
     for record in run.evaluations.read()[-5:]:
-        mean = record["return"]["mean"]
-        print(
-            f"step {record['step']:<10} {record['world']:<18} return {mean:.2f} ± {record['return']['std']:.2f}"
-        )
+        mean, std = (number(record, "return", name) for name in ("mean", "std"))
+        step, world = number(record, "step"), text(record, "world")
+        print(f"step {step:<10} {world:<18} return {mean:.2f} ± {std:.2f}")
     if (scores := run.test_scores()) is not None:
         print_scores(scores, "test")
     print()
@@ -102,7 +110,11 @@ def list_all(asked: menu.List) -> int:
 
     import_user_code(asked.import_)
     word = (asked.word or "").lower()
-    registries = {"worlds": worlds, "learners": learners, "networks": networks}
+    registries: dict[str, Worlds | Learners | Networks] = {
+        "worlds": worlds,
+        "learners": learners,
+        "networks": networks,
+    }
     kinds: tuple[tuple[str, Kind], ...] = (("--env-config", "envs"), ("--config", "algs"))
     found: list[tuple[str, str, list[tuple[str, str]]]] = []
     for domain in domains().values():
@@ -121,7 +133,9 @@ def list_all(asked: menu.List) -> int:
     return _print_list(found, word)
 
 
-def _parts(registries: dict[str, Any], prefix: str) -> dict[str, list[tuple[str, str]]]:
+def _parts(
+    registries: Mapping[str, Worlds | Learners | Networks], prefix: str
+) -> dict[str, list[tuple[str, str]]]:
     """The registered parts of one domain, or those that belong to none."""
     return {
         title: [
@@ -151,7 +165,7 @@ def _print_list(found: list[tuple[str, str, list[tuple[str, str]]]], word: str) 
     return 0
 
 
-def print_scores(scores: dict[str, Any], where: str) -> None:
+def print_scores(scores: Mapping[str, Mapping[str, Summary]], where: str) -> None:
     """Mean, standard deviation and interval of every metric in every world."""
     for world, metrics in scores.items():
         for name, s in metrics.items():

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import Box2D
 from gymnasium.envs.box2d.bipedal_walker import LIDAR_RANGE, TERRAIN_LENGTH, TERRAIN_STEP
@@ -17,7 +17,8 @@ RAY_REACH = [  # to the right, down, and down per unit to the right
 CELLS = TERRAIN_LENGTH + 40  # obstacles begun at the end of the terrain reach beyond it
 SLACK = 1e-3  # far more than the float32 rounding of a position, far less than a cell
 
-RayCast = Callable[[Any, Any, int], bool]
+Physical: TypeAlias = Any  # Any: an object of Box2D, which has no types
+RayCast = Callable[[Physical, Physical, int], bool]
 
 
 class Lidar:
@@ -29,7 +30,7 @@ class Lidar:
     world, with few questions and no Python callback.
     """
 
-    def __init__(self, terrain: Sequence[Any], heights: Sequence[float]) -> None:
+    def __init__(self, terrain: Sequence[Physical], heights: Sequence[float]) -> None:
         """`terrain`: fixtures in Gymnasium's order, obstacles before the edges that join `heights`."""
         edges = len(heights) - 1
         beyond = CELLS - edges
@@ -42,7 +43,7 @@ class Lidar:
         self._ray = Box2D.b2RayCastInput(maxFraction=1.0)
         self._hit = Box2D.b2RayCastOutput()
 
-    def _add_obstacle(self, fixture: Any) -> None:
+    def _add_obstacle(self, fixture: Physical) -> None:
         across, heights = zip(*fixture.shape.vertices, strict=True)
         first, end = (round(x / TERRAIN_STEP) for x in (min(across), max(across)))
         for cell in range(first, end):

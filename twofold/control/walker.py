@@ -7,7 +7,6 @@ pictures are Gymnasium's.
 
 import operator
 from collections import deque
-from typing import Any
 
 import Box2D
 import numpy as np
@@ -16,7 +15,8 @@ from gymnasium.envs.box2d import bipedal_walker as original
 from gymnasium.envs.box2d.bipedal_walker import FPS, SCALE
 from gymnasium.utils import EzPickle
 
-from twofold.control.lidar import RAY_REACH, RAYS, Lidar
+from twofold.base.foreign import AnySpace, Info
+from twofold.control.lidar import RAY_REACH, RAYS, Lidar, Physical
 
 FRAME_LIMITS = {False: 1600, True: 2000}  # as Gymnasium registers the flat and the hardcore walker
 GOAL = (original.TERRAIN_LENGTH - original.TERRAIN_GRASS) * original.TERRAIN_STEP
@@ -29,7 +29,7 @@ CLOUD_DRAWS = original.TERRAIN_LENGTH // 20 * 11  # random numbers that Gymnasiu
 AT_ORIGIN = Box2D.b2BodyDef()
 
 Obs = np.ndarray
-Drive = tuple[Any, float, float]  # joint, speed, largest torque
+Drive = tuple[Physical, float, float]  # joint, speed, largest torque
 
 
 class World(Box2D.b2World):
@@ -37,9 +37,9 @@ class World(Box2D.b2World):
 
     def __init__(self) -> None:
         super().__init__()
-        self.terrain: list[Any] = []
+        self.terrain: list[Physical] = []
 
-    def CreateStaticBody(self, fixtures: Any) -> Any:
+    def CreateStaticBody(self, fixtures: Physical) -> Physical:
         """Like Box2D's, of one fixture at the origin, without building a definition for each body."""
         body = self.CreateBody(AT_ORIGIN)
         self.terrain.append(body.CreateFixture(fixtures))
@@ -60,20 +60,20 @@ class Contacts(Box2D.b2ContactListener):
         for number, body in enumerate((walker.hull, walker.legs[1], walker.legs[3])):
             body.fixtures[0].userData = number
 
-    def BeginContact(self, contact: Any) -> None:
+    def BeginContact(self, contact: Physical) -> None:
         part = _part(contact)
         if part == 0:
             self._walker.game_over = True
         elif part is not None:
             self._feet[part].ground_contact = True
 
-    def EndContact(self, contact: Any) -> None:
+    def EndContact(self, contact: Physical) -> None:
         part = _part(contact)
         if part:
             self._feet[part].ground_contact = False
 
 
-def _part(contact: Any) -> int | None:
+def _part(contact: Physical) -> int | None:
     part: int | None = contact.fixtureB.userData
     if part is None:
         part = contact.fixtureA.userData
@@ -89,7 +89,7 @@ class FastWalker(original.BipedalWalker):
     evaluate with those.
     """
 
-    hull: Any
+    hull: Physical
 
     def __init__(
         self,
@@ -120,9 +120,7 @@ class FastWalker(original.BipedalWalker):
         self._scans: deque[list[float]] = deque(maxlen=max(lidar_history, default=0) + 1)
         self.observation_space = _with_lidar_history(self.observation_space, len(lidar_history))
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Obs, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Obs, Info]:
         """Start an episode in a new Box2D world, because a used one remembers the episodes before."""
         self._lidar = None
         self._scans.clear()
@@ -134,7 +132,7 @@ class FastWalker(original.BipedalWalker):
         self._milestone = self.hull.position.x
         return obs, info
 
-    def step(self, action: np.ndarray) -> tuple[Obs, float, bool, bool, dict[str, Any]]:
+    def step(self, action: np.ndarray) -> tuple[Obs, float, bool, bool, Info]:
         """Hold `action` for `repeat` frames or to the episode's end; info["raw_reward"] is unshaped."""
         drives, costs = self._drives(action)
         if self._lidar is None:
@@ -150,16 +148,14 @@ class FastWalker(original.BipedalWalker):
         truncated = truncated or (not terminated and self._is_stuck())
         return self._observe(), self.reward_scale * raw, terminated, truncated, {"raw_reward": raw}
 
-    def _first_step(
-        self, drives: list[Drive], costs: list[Any]
-    ) -> tuple[Obs, float, bool, bool, dict[str, Any]]:
+    def _first_step(self, drives: list[Drive], costs: list[float]) -> tuple[Obs, float, bool, bool, Info]:
         """The one frame at rest, whatever `repeat` is, by which Gymnasium's reset makes its observation."""
         self.world.contactListener = self.world.contactListener_bug_workaround = Contacts(self)
         self._lidar = Lidar(self.world.terrain, self.terrain_y)
         self._advance(drives, costs)
         return self._observe(), 0.0, False, False, {}
 
-    def _drives(self, action: np.ndarray) -> tuple[list[Drive], list[Any]]:
+    def _drives(self, action: np.ndarray) -> tuple[list[Drive], list[float]]:
         """What each motor is set to, and what it costs per frame."""
         effort = np.minimum(np.abs(action), 1)
         signs, torques = np.sign(action).tolist(), (original.MOTORS_TORQUE * effort).tolist()
@@ -170,7 +166,7 @@ class FastWalker(original.BipedalWalker):
         # Numpy scalars of the action's type: Gymnasium's reward is rounded to that type at every subtraction.
         return drives, list(TORQUE_PRICE * effort)
 
-    def _advance(self, drives: list[Drive], costs: list[Any]) -> tuple[float, bool, bool]:
+    def _advance(self, drives: list[Drive], costs: list[float]) -> tuple[float, bool, bool]:
         """One frame: raw reward, whether it fell, whether it arrived."""
         for joint, speed, torque in drives:  # every frame anew, because setting a motor also keeps it awake
             joint.motorSpeed = speed
@@ -249,7 +245,8 @@ def _check_arguments(repeat: int, lidar_history: tuple[int, ...], stuck_after: i
         raise ValueError(f"stuck_after must be at least 0, got {stuck_after}")
 
 
-def _with_lidar_history(space: Any, scans: int) -> spaces.Box:
+def _with_lidar_history(space: AnySpace, scans: int) -> spaces.Box:
+    assert isinstance(space, spaces.Box)
     low = np.concatenate([space.low, np.tile(space.low[-RAYS:], scans)])
     high = np.concatenate([space.high, np.tile(space.high[-RAYS:], scans)])
     return spaces.Box(low, high)

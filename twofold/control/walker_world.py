@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, SupportsFloat
 
-import gymnasium as gym
 from pydantic import Field
 
+from twofold.base.foreign import AnyWrapper, Info
 from twofold.base.setting import setting, settings
 from twofold.control.walker import FastWalker
 from twofold.control.worlds import UnitActions
+from twofold.core.experience import Array, Obs
 from twofold.core.protocols import World
 from twofold.rows.envs import EnvRows
 from twofold.rows.world import Where, make_rows
@@ -42,14 +43,14 @@ class WalkerConfig:
     )
 
 
-class RawReturn(gym.Wrapper[Any, Any, Any, Any]):
+class RawReturn(AnyWrapper):
     """Reports the return in the environment's own reward, whatever the learner is paid."""
 
-    def reset(self, **kwargs: Any) -> Any:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Obs, Info]:
         self.total = 0.0
-        return self.env.reset(**kwargs)
+        return self.env.reset(seed=seed, options=options)
 
-    def step(self, action: Any) -> Any:
+    def step(self, action: Array) -> tuple[Obs, SupportsFloat, bool, bool, Info]:
         obs, reward, terminated, truncated, info = self.env.step(action)
         self.total += info["raw_reward"]
         if terminated or truncated:
@@ -62,13 +63,15 @@ class RawReturn(gym.Wrapper[Any, Any, Any, Any]):
 
 def make_env(cfg: WalkerConfig, purpose: str, render_mode: str | None = None) -> UnitActions:
     """One walker; shaping is for training alone."""
-    shaping: dict[str, Any] = {}
-    if purpose == "train":
-        shaping = {
-            "reward_scale": cfg.reward_scale,
-            "stuck_after": cfg.stuck_after,
-        }
-    walker = FastWalker(cfg.hardcore, cfg.repeat, cfg.lidar_history, render_mode, **shaping)
+    training = purpose == "train"
+    walker = FastWalker(
+        cfg.hardcore,
+        cfg.repeat,
+        cfg.lidar_history,
+        render_mode,
+        reward_scale=cfg.reward_scale if training else 1.0,
+        stuck_after=cfg.stuck_after if training else 0,
+    )
     return UnitActions(RawReturn(walker))
 
 

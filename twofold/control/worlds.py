@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import Any
+from typing import Any, SupportsFloat
 
 import gymnasium as gym
 import numpy as np
 
 from twofold.base.errors import ConfigError, UnknownPart, WorldError
+from twofold.base.foreign import AnyEnv, Info
 from twofold.base.setting import setting, settings
 from twofold.control.wrappers import ActionRepeat, FrameHistory
-from twofold.core.experience import rescale
+from twofold.core.experience import Array, rescale
 from twofold.core.protocols import World
 from twofold.rows.envs import EnvRows
 from twofold.rows.world import Where, make_rows
@@ -27,7 +28,7 @@ class GymConfig:
     id: str = setting(
         "a Gymnasium environment with a Box action space", default="Pendulum-v1", aliases=("env_id",)
     )
-    kwargs: dict[str, Any] = setting("arguments of gymnasium.make", factory=dict)
+    kwargs: dict[str, object] = setting("arguments of gymnasium.make", factory=dict)
     fresh: bool = setting(
         "a new instance for every episode, where state survives reset (Box2D)", default=False
     )
@@ -48,10 +49,11 @@ class UnknownWorld(WorldError, UnknownPart):
     """An environment that nobody registered."""
 
 
+# Any: as in AnyWrapper.
 class UnitActions(gym.ActionWrapper[Any, Any, Any]):
     """Actions in [-1, 1] per dimension, whatever the environment's own bounds are."""
 
-    def __init__(self, env: gym.Env[Any, Any]) -> None:
+    def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)
         space = env.action_space
         if not isinstance(space, gym.spaces.Box):
@@ -67,22 +69,23 @@ class UnitActions(gym.ActionWrapper[Any, Any, Any]):
         self.low, self.high = space.low.astype(np.float32), space.high.astype(np.float32)
         self.action_space = gym.spaces.Box(-1.0, 1.0, space.shape, np.float32)
 
-    def action(self, action: Any) -> Any:
+    def action(self, action: Array) -> Array:
         return rescale(np.clip(action, -1, 1), self.low, self.high)
 
 
+# Any: as in AnyWrapper.
 class SoftFall(gym.RewardWrapper[Any, Any]):
     """A fall's -100 drowns every other signal while learning; evaluation keeps the true reward."""
 
-    def __init__(self, env: gym.Env[Any, Any], penalty: float) -> None:
+    def __init__(self, env: AnyEnv, penalty: float) -> None:
         super().__init__(env)
         self.penalty = penalty
 
-    def reward(self, reward: Any) -> float:
+    def reward(self, reward: SupportsFloat) -> float:
         return self.penalty if float(reward) <= -100 else float(reward)
 
 
-def _name(env: gym.Env[Any, Any]) -> str:
+def _name(env: AnyEnv) -> str:
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
 
 
@@ -103,7 +106,7 @@ def make_env(cfg: GymConfig, purpose: str, render_mode: str | None = None) -> Un
     return UnitActions(env)
 
 
-def _made(name: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
+def _made(name: str, kwargs: Info) -> AnyEnv:
     """gymnasium.make with errors that say what to do."""
     if "DISPLAY" not in os.environ:  # headless machines have no window system to render with
         os.environ.setdefault("MUJOCO_GL", "egl")
@@ -120,7 +123,7 @@ def _made(name: str, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
         raise WorldError(f"{name} does not take env_args.kwargs={kwargs}: {error}") from None
 
 
-def _follow(env: gym.Env[Any, Any]) -> None:
+def _follow(env: AnyEnv) -> None:
     """Film a MuJoCo body with its model's own camera: Gymnasium's default stays where the body began."""
     renderer = getattr(env.unwrapped, "mujoco_renderer", None)
     if renderer is not None:

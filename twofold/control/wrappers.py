@@ -1,20 +1,22 @@
 """Small wrappers for any single Gymnasium environment."""
 
 from collections import deque
-from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box
 from gymnasium.utils import RecordConstructorArgs
 
-Step = tuple[Any, float, bool, bool, dict[str, Any]]
+from twofold.base.foreign import AnyEnv, AnyWrapper, Info
+from twofold.core.experience import Array, Obs
+
+Step = tuple[Obs, float, bool, bool, Info]
 
 
-class ActionRepeat(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class ActionRepeat(AnyWrapper, RecordConstructorArgs):
     """Holds each action for `repeat` steps or until the episode ends; sums rewards, keeps the last info."""
 
-    def __init__(self, env: gymnasium.Env[Any, Any], repeat: int) -> None:
+    def __init__(self, env: AnyEnv, repeat: int) -> None:
         RecordConstructorArgs.__init__(
             self, repeat=repeat
         )  # lets Gymnasium make the environment again from its spec
@@ -23,7 +25,7 @@ class ActionRepeat(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
             raise ValueError(f"repeat must be at least 1, got {repeat}")
         self.repeat = repeat
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: Array) -> Step:
         total = 0.0
         for _ in range(self.repeat):
             obs, reward, terminated, truncated, info = self.env.step(action)
@@ -33,13 +35,13 @@ class ActionRepeat(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         return obs, total, terminated, truncated, info
 
 
-class FrameHistory(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class FrameHistory(AnyWrapper, RecordConstructorArgs):
     """Observes the last `length` observations of a Box space joined along their first axis, the newest last.
 
     Before there are so many, the first observation of the episode stands for those that are missing.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any], length: int) -> None:
+    def __init__(self, env: AnyEnv, length: int) -> None:
         RecordConstructorArgs.__init__(self, length=length)
         gymnasium.Wrapper.__init__(self, env)
         space = env.observation_space
@@ -52,14 +54,12 @@ class FrameHistory(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         self.length = length
         self._frames: deque[np.ndarray] = deque(maxlen=length)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Array, Info]:
         obs, info = self.env.reset(seed=seed, options=options)
         self._frames.extend([obs] * self.length)
         return np.concatenate(self._frames), info
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: Array) -> Step:
         obs, reward, terminated, truncated, info = self.env.step(action)
         self._frames.append(obs)
         return np.concatenate(self._frames), float(reward), terminated, truncated, info

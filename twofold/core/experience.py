@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import NDArray
 
 from twofold.base.errors import WorldError
+from twofold.base.foreign import AnySpace
+from twofold.base.values import Array as Array
 
-Array = NDArray[Any]  # numpy's own way to say: of any dtype
 Obs = Array | dict[str, Array]  # [N, ...], or several such by name
 Item = TypeVar("Item")  # what replay holds: a dataclass of arrays
 
@@ -57,14 +57,14 @@ def named(obs: Obs) -> dict[str, Array]:
     return obs
 
 
-def blank_like(space: gym.Space[Any], rows: int = 0) -> Obs:
+def blank_like(space: AnySpace, rows: int = 0) -> Obs:
     """Zeros of a Gymnasium space with a first axis of `rows`; dict spaces give dicts."""
     if isinstance(space, gym.spaces.Dict):
         return {key: _blank(sub, rows) for key, sub in space.spaces.items()}
     return _blank(space, rows)
 
 
-def _blank(space: gym.Space[Any], rows: int) -> Array:
+def _blank(space: AnySpace, rows: int) -> Array:
     if space.shape is None:
         raise WorldError(
             f"a space {space} has no fixed shape: arrays, or a flat dictionary of arrays, are needed"

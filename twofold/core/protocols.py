@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, runtime_checkable
 
-import gymnasium as gym
 import numpy as np
 
+from twofold.base.foreign import AnySpace, Info
 from twofold.core.experience import Array, Item, Obs, Steps, Written
 
 if TYPE_CHECKING:
@@ -14,9 +15,10 @@ if TYPE_CHECKING:
 
     from twofold.core.trainer import Trainer
 
-# Nested dicts of arrays, tensors, numbers, texts and None: what a checkpoint can hold. Whoever wrote a value knows
-# its type; a recursive union would only move the same knowledge into casts.
+# Any: as in torch's state_dict. Nested dicts of arrays, tensors, numbers, texts and None: what a checkpoint can hold.
+# Whoever wrote a value knows its type; a recursive union would only move the same knowledge into casts.
 State = dict[str, Any]
+AnyLearner: TypeAlias = "Learner[Any]"  # Any: a registry makes learners by name; their items only they read
 Metrics = dict[str, float]
 Summary = dict[str, float]  # mean, std, low, high, min, episodes
 Episodes = dict[str, Array]  # a metric -> its value in each episode
@@ -30,14 +32,14 @@ class World(Protocol):
     """
 
     num_envs: int
-    single_observation_space: gym.Space[Any]
-    single_action_space: gym.Space[Any]
+    single_observation_space: AnySpace
+    single_action_space: AnySpace
 
-    def reset(self, *, seed: list[int | None], options: dict[str, Any]) -> tuple[Obs, dict[str, Any]]:
+    def reset(self, *, seed: list[int | None], options: Info) -> tuple[Obs, Info]:
         """Start an episode in the rows of `options["reset_mask"]` (bool [N]), each with its own seed."""
         ...
 
-    def step(self, actions: Array, /) -> tuple[Obs, Array, Array, Array, dict[str, Any]]: ...
+    def step(self, actions: Array, /) -> tuple[Obs, Array, Array, Array, Info]: ...
 
     def snapshot(self) -> State:
         """All that is needed to go on exactly, in the middle of any episode."""
@@ -93,6 +95,11 @@ class Learner(Protocol[Item]):
     updates: int
 
     @property
+    def engine_name(self) -> str:
+        """What computes its updates, for the record of a run."""
+        ...
+
+    @property
     def acting(self) -> nn.Module:
         """The network that acts when it counts."""
         ...
@@ -132,11 +139,11 @@ class Keeper(Protocol):
         """The best validation return so far."""
         ...
 
-    def resume(self, trainer: Trainer[Any]) -> bool:
+    def resume(self, trainer: Trainer[Item]) -> bool:
         """Put the trainer where the newest good checkpoint left it; False if there is none."""
         ...
 
-    def save(self, trainer: Trainer[Any], *, due: bool = False) -> None:
+    def save(self, trainer: Trainer[Item], *, due: bool = False) -> None:
         """A checkpoint of everything; with `due`, only if it is time for one."""
         ...
 
@@ -144,10 +151,10 @@ class Keeper(Protocol):
 
     def log_evaluation(self, step: int, world: str, result: dict[str, Summary]) -> None: ...
 
-    def offer(self, trainer: Trainer[Any], score: Summary) -> None:
+    def offer(self, trainer: Trainer[Item], score: Summary) -> None:
         """Keep the policy if it is the best so far, or among the best few."""
         ...
 
-    def refuse(self, name: str, *, at: str, evidence: dict[str, Any]) -> NoReturn:
+    def refuse(self, name: str, *, at: str, evidence: Mapping[str, object]) -> NoReturn:
         """Stop because of a NaN or an infinity: write the evidence, say where it was found."""
         ...

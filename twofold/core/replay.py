@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, Generic, cast
+from typing import Generic, cast
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from twofold.base import tree
 from twofold.base.errors import ConfigError
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array, Item, Transition, Written
+from twofold.core.protocols import State
 
 _SEGMENT_BYTES = 4 << 20
 
@@ -104,7 +105,7 @@ class Ring(Generic[Item]):
         count = len(next(iter(leaves.values())))
         first = self.added % self.capacity
         if first + count <= self.capacity:
-            at: Any = slice(first, first + count)  # a third of the time of indices
+            at: Array | slice = slice(first, first + count)  # a third of the time of indices
         else:
             at = np.arange(first, first + count) % self.capacity
         for path, leaf in self._leaves.items():
@@ -162,10 +163,10 @@ class Ring(Generic[Item]):
         for name, block in self._blocks.items():
             block[at] = arrays[name]
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         return {"added": self.added, "capacity": self.capacity}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         self.added = int(state["added"])
 
 
@@ -175,9 +176,8 @@ class Ends:
     def __init__(self, cfg: ReplayConfig) -> None:
         self.cfg = cfg
         self._open: dict[int, list[int]] = {}  # row -> numbers of its newest items, of one episode
-        self._steps = np.zeros(
-            (0, cfg.ending_steps), np.int64
-        )  # one episode a row, newest last, -1 where shorter
+        # One episode a row, newest last, -1 where shorter.
+        self._steps = np.zeros((0, cfg.ending_steps), np.int64)
 
     def add(self, written: Written[Transition], first: int) -> None:
         """Note items that were given the numbers from `first` on."""
@@ -211,10 +211,10 @@ class Ends:
         drawn: Array = chosen[np.arange(size), -1 - (rng.random(size) * there).astype(np.int64)]
         return drawn
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         return {"steps": self._steps, "open": {str(row): np.array(n) for row, n in self._open.items()}}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         self._steps = np.array(state["steps"])
         self._open = {int(row): [int(n) for n in numbers] for row, numbers in state["open"].items()}
 
@@ -241,10 +241,10 @@ class MixedRing(Ring[Transition]):
         drawn[recent : recent + len(before_ends)] = before_ends
         return drawn % self.capacity
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         return super().state_dict() | {"ends": self.ends.state_dict()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         super().load_state_dict(state)
         self.ends.load_state_dict(state["ends"])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import model_validator
 
@@ -23,7 +23,7 @@ class Schedule:
 
     @model_validator(mode="before")
     @classmethod
-    def _bare_number(cls, given: Any) -> Any:
+    def _bare_number(cls, given: object) -> object:
         return {"start": given} if isinstance(given, (int, float)) and not isinstance(given, bool) else given
 
     def __post_init__(self) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import numpy as np
+
+from twofold.core.protocols import State
 
 # Training episodes draw from the upper half of the 31-bit integers, so they never meet the fixed seeds below.
 _TRAIN = 1 << 30
@@ -13,12 +14,12 @@ VALIDATION = 1_000_000
 TEST = 2_000_000
 
 
-def _entropy(seed: int, *name: Any) -> list[int]:
+def _entropy(seed: int, *name: object) -> list[int]:
     digest = hashlib.blake2b(repr((seed, *name)).encode(), digest_size=16).digest()
     return [int.from_bytes(digest[i : i + 4], "little") for i in range(0, 16, 4)]
 
 
-def generator(seed: int, *name: Any) -> np.random.Generator:
+def generator(seed: int, *name: object) -> np.random.Generator:
     """A generator of its own for this name."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(_entropy(seed, *name))))
 
@@ -50,9 +51,9 @@ class Generators:
             self._made[name] = generator(self.seed, name)
         return self._made[name]
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         return {name: made.bit_generator.state for name, made in self._made.items()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         for name, inner in state.items():
             self[name].bit_generator.state = inner

@@ -226,13 +226,12 @@ class Trainer(Generic[Item]):
 
     def state_dict(self) -> State:
         """All that the future of the run depends on, except what replay holds."""
-        own = {name: getattr(self, name) for name in _COUNTS}
         return {
             "collector": self.collector.state_dict(),
             "learner": self.learner.state_dict(),
             "replay": self.replay.state_dict(),
             "generators": self.rngs.state_dict(),
-            "trainer": own,
+            "trainer": {name: getattr(self, name) for name in ("owed", "evaluated", "logged", "last_return")},
         }
 
     def load_state_dict(self, state: State) -> None:
@@ -242,6 +241,3 @@ class Trainer(Generic[Item]):
         self.rngs.load_state_dict(state["generators"])
         self.owed, self.last_return = float(state["trainer"]["owed"]), float(state["trainer"]["last_return"])
         self.evaluated, self.logged = int(state["trainer"]["evaluated"]), int(state["trainer"]["logged"])
-
-
-_COUNTS = ("owed", "evaluated", "logged", "last_return")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import gymnasium as gym
 import numpy as np
 
 from twofold.base import tree
 from twofold.base.errors import WorldError
+from twofold.base.foreign import AnySpace
 from twofold.core.experience import Array, Steps, Transition, Written, blank_like
+from twofold.core.protocols import State
 
 
 class TransitionWriter:
@@ -18,8 +17,8 @@ class TransitionWriter:
     def __init__(
         self,
         rows: int,
-        observation_space: gym.Space[Any],
-        action_space: gym.Space[Any],
+        observation_space: AnySpace,
+        action_space: AnySpace,
         *,
         n_step: int,
         gamma: float,
@@ -31,11 +30,8 @@ class TransitionWriter:
         self._every = np.arange(rows)
 
     def blank(self) -> Transition:
-        obs, action, zero = (
-            blank_like(self._obs_space),
-            blank_like(self._action_space),
-            np.zeros(0, np.float32),
-        )
+        obs, action = blank_like(self._obs_space), blank_like(self._action_space)
+        zero = np.zeros(0, np.float32)
         if isinstance(action, dict):
             raise WorldError("actions with names cannot be learned from: join them into one array")
         return Transition(obs, action, zero, blank_like(self._obs_space), zero, zero)
@@ -91,16 +87,16 @@ class TransitionWriter:
         self._live[i] = self._live[i] & ~out
         return _picked(Written(self._pending[i], self._every, last), out)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         waiting = {str(i): dict(tree.items(p)) for i, p in enumerate(self._pending)}
         return {"pending": waiting, "live": {str(i): live for i, live in enumerate(self._live)}}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         count = len(state["live"])
         self._live = [np.asarray(state["live"][str(i)], bool) for i in range(count)]
         self._pending = [self._rebuilt(state["pending"][str(i)]) for i in range(count)]
 
-    def _rebuilt(self, leaves: dict[str, Any]) -> Transition:
+    def _rebuilt(self, leaves: State) -> Transition:
         paths = iter([path for path, _ in tree.items(self.blank())])
         found: Transition = tree.map(lambda _: np.asarray(leaves[next(paths)]), self.blank())
         return found

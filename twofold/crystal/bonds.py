@@ -13,7 +13,7 @@ from scipy import sparse
 
 from twofold.core.experience import Array
 
-Matrix = Any  # a numpy array or a scipy sparse array: scipy has no type for both, nor types at all
+Matrix = Any  # Any: a numpy array or a scipy sparse array: scipy has no type for both, nor types at all
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from ase import Atoms
@@ -17,10 +16,12 @@ from ase.io import write
 from ase.optimize.optimize import Optimizer
 
 from twofold.base.errors import UserError
+from twofold.base.values import Values
 from twofold.crystal import menu
 from twofold.crystal.calculators import Counted, calculator_factory
 from twofold.crystal.compare import METHODS, Outcome, Row, compare, method, plot, summary, table
 from twofold.crystal.panels import trajectory_panel
+from twofold.crystal.relaxer import TD3Relaxer
 from twofold.crystal.spring import largest
 from twofold.crystal.structures import Distortion, load
 from twofold.crystal.viewer import page
@@ -97,7 +98,7 @@ def _relax_one(name: str, atoms: Atoms, asked: menu.Relax, make: Make) -> Row:
         print(file=sys.stderr)
     if asked.out:
         _write(atoms, name, asked)
-    report = getattr(optimiser, "report", None)
+    report = optimiser.report if isinstance(optimiser, TD3Relaxer) else None
     return {
         "structure": name,
         "atoms": len(atoms),
@@ -181,7 +182,7 @@ def _tell(outcome: Outcome) -> None:
     print(f"{outcome.start:<30} {outcome.method:<15} {outcome.calls:5d} calls  {state}", file=sys.stderr)
 
 
-def _plain(outcome: Outcome) -> dict[str, Any]:
+def _plain(outcome: Outcome) -> Values:
     names = (
         "start",
         "method",

@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from ase import Atoms
@@ -17,18 +16,18 @@ from ase.calculators.calculator import Calculator, all_changes
 from ase.filters import FrechetCellFilter
 from ase.geometry import find_mic
 from ase.optimize import BFGS, FIRE, FIRE2, LBFGS, BFGSLineSearch, GPMin
+from ase.optimize.optimize import Optimizer
 from ase.optimize.precon import PreconLBFGS
 
 from twofold.base.errors import UserError
 from twofold.core.experience import Array
 from twofold.crystal.calculators import Counted
+from twofold.crystal.motion import Optimisable
 from twofold.crystal.relaxer import TD3Relaxer
 from twofold.crystal.spring import largest
 from twofold.show import style
 
-Make = Callable[
-    [Any], Any
-]  # from atoms, or a filter around them, to an optimiser: ASE has no type for either
+Make = Callable[[Optimisable], Optimizer]  # an optimiser of atoms, or of a filter around them
 Row = dict[str, str | int | float]
 METHODS: dict[str, Make] = {
     "td3": lambda atoms: TD3Relaxer(atoms, logfile=None),

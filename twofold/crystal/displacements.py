@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from functools import lru_cache, partial
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -13,6 +12,7 @@ from ase.data import atomic_masses, covalent_radii, vdw_radii
 from ase.optimize import BFGS
 
 from twofold.base.errors import ConfigError
+from twofold.base.foreign import AnySpace, Info
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array
 from twofold.core.protocols import World
@@ -109,7 +109,7 @@ class GraphEnv(gym.Env[dict[str, Array], Array]):
         self.training = purpose == "train"
         atoms, near = cfg.max_atoms, cfg.num_neighbors
         box = partial(gym.spaces.Box, -np.inf, np.inf, dtype=np.float32)
-        self.observation_space: Any = gym.spaces.Dict(  # which is no Space of dicts to Gymnasium's types
+        self.observation_space: AnySpace = gym.spaces.Dict(  # no Space of dicts to Gymnasium's types
             {
                 "element": box(shape=(atoms, 12)),
                 "force": box(shape=(atoms, 3)),  # eV/A
@@ -125,9 +125,7 @@ class GraphEnv(gym.Env[dict[str, Array], Array]):
         )
         self.action_space = gym.spaces.Box(-1.0, 1.0, (3 * atoms,), np.float32)
 
-    def reset(
-        self, *, seed: int | None = None, options: Any = None
-    ) -> tuple[dict[str, Array], dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[dict[str, Array], Info]:
         super().reset(seed=seed)
         self.now = Relaxation(self.sets, self.cfg.eps, seed, (options or {}).get("which"))
         if len(self.now.atoms) > self.cfg.max_atoms:
@@ -138,7 +136,7 @@ class GraphEnv(gym.Env[dict[str, Array], Array]):
         self._before, self._moved = self.now.forces, np.zeros_like(self.now.forces)
         return self._observe(), {}
 
-    def step(self, action: Array) -> tuple[dict[str, Array], float, bool, bool, dict[str, Any]]:
+    def step(self, action: Array) -> tuple[dict[str, Array], float, bool, bool, Info]:
         cfg, now, before = self.cfg, self.now, self.now.force
         self._before = now.forces
         self._moved = self._move(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import gymnasium as gym
 import numpy as np
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from twofold.base.errors import ConfigError
+from twofold.base.foreign import AnySpace
 from twofold.base.setting import setting, settings
 from twofold.core.protocols import Policy
 from twofold.crystal.exploring import ExploringPolicy, Mode
@@ -237,8 +238,8 @@ class GraphNetworks(ActorCritic):
     def __init__(
         self,
         cfg: GraphNetConfig,
-        observation_space: gym.Space[Any],
-        action_space: gym.Space[Any],
+        observation_space: AnySpace,
+        action_space: AnySpace,
         generator: torch.Generator,
     ) -> None:
         if not isinstance(observation_space, gym.spaces.Dict) or "neighbour" not in observation_space.spaces:

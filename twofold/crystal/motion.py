@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from ase import Atoms
-from ase.constraints import FixAtoms, FixCartesian, MirrorForce, MirrorTorque
+from ase.constraints import FixAtoms, FixCartesian, FixConstraint, MirrorForce, MirrorTorque
 from ase.filters import UnitCellFilter
 from scipy import sparse
 
 from twofold.core.experience import Array
 from twofold.crystal.bonds import Matrix
 
+# Any: Atoms, a filter around them, or a band of images: ASE has no type for all that it can optimise.
+Optimisable: TypeAlias = Any
 _COORDINATES = (FixAtoms, FixCartesian)
 _TURNING = (MirrorForce, MirrorTorque)  # they turn forces around, to go uphill, and take none away
 
@@ -27,7 +30,7 @@ class Motion:
     held: Array  # [k, 3 rows], zero where a coordinate is not free
 
     @classmethod
-    def of(cls, atoms: Any) -> Motion:
+    def of(cls, atoms: Optimisable) -> Motion:
         """Of Atoms or a cell filter around them, at the present positions."""
         inner: Atoms = atoms if isinstance(atoms, Atoms) else atoms.atoms
         free = np.ones((len(atoms), 3), bool)
@@ -96,14 +99,21 @@ def _taken(atoms: Atoms) -> Array:
     return np.array(found) if found else np.zeros((0, len(atoms), 3))
 
 
-def _adjusted(constraint: Any, atoms: Atoms, forces: Array) -> Array:
+def _adjusted(constraint: FixConstraint, atoms: Atoms, forces: Array) -> Array:
     out = forces.copy()
     constraint.adjust_forces(atoms, out)
     return out
 
 
-def _touched(constraint: Any, atoms: int) -> Array:
-    indices = getattr(constraint, "get_indices", lambda: range(atoms))()
+@runtime_checkable
+class Indexed(Protocol):
+    """A constraint that says which atoms it touches, as most of ASE's do."""
+
+    def get_indices(self) -> Sequence[int]: ...
+
+
+def _touched(constraint: FixConstraint, atoms: int) -> Array:
+    indices = constraint.get_indices() if isinstance(constraint, Indexed) else range(atoms)
     return np.unique(np.asarray(indices, int))
 
 

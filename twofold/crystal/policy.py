@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from twofold.base.errors import CheckpointError
+from twofold.base.values import text
 from twofold.core.experience import Array
 from twofold.crystal.features import NAMES, features
 from twofold.crystal.spring import SCALARS, Scalars, SpringStep
@@ -46,7 +47,7 @@ def load_weights(path: str | Path) -> SpringPolicy:
     """The policy of a file that a run or `twofold relax-export` wrote."""
     arrays, about = unseal(Path(path))
     try:
-        activation = about["values"]["networks.actor_activation"]
+        activation = text(about, "values", "networks.actor_activation")
         network = NumpyMLP.of(unpack(about["rest"], arrays)["actor"], activation, "tanh")
     except (KeyError, TypeError, IndexError) as error:
         raise CheckpointError(f"{path} does not hold a policy of 'crystal/spring' (no {error})") from None

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 from ase import Atoms
@@ -17,9 +17,10 @@ from ase.optimize.optimize import DEFAULT_MAX_STEPS, OptimizableAtoms, Optimizer
 
 from twofold.base.errors import UserError
 from twofold.core.experience import Array
+from twofold.core.protocols import State
 from twofold.crystal.bonds import Frame
 from twofold.crystal.calls import CountedCalls, OutOfCalls
-from twofold.crystal.motion import Motion
+from twofold.crystal.motion import Motion, Optimisable
 from twofold.crystal.policy import SpringPolicy, default_policy, load_weights
 from twofold.crystal.spring import Scalars, SpringSettings, SpringStep
 from twofold.crystal.structures import checked
@@ -69,7 +70,7 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
 
     def __init__(
         self,
-        atoms: Any,  # Atoms, a filter around them, or anything that ASE can optimise: ASE has no type for it
+        atoms: Optimisable,
         restart: str | Path | None = None,
         logfile: IO[str] | str | Path | None = "-",
         trajectory: str | Path | None = None,
@@ -79,7 +80,7 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
         policy: str | Path | SpringPolicy = "td3",
         settings: SpringSettings | None = None,
         guard: bool = True,
-        **kwargs: Any,  # what ASE's Optimizer takes besides
+        **kwargs: object,  # what ASE's Optimizer takes besides
     ) -> None:
         settings = settings or SpringSettings()
         if maxstep is not None:
@@ -93,7 +94,7 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
         self.engine = "spring"
         self.switches: tuple[str, ...] = ()
         self.report: Report | None = None
-        self._record: list[dict[str, Any]] = []  # every observation and action: all that a restart needs
+        self._record: list[State] = []  # every observation and action: all that a restart needs
         self._began: Seen | None = None
         self._best: Seen | None = None
         self._patience = 0
@@ -248,7 +249,7 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
     def _save(self) -> None:
         if self.restart is None:
             return
-        state: dict[str, Any] = {
+        state: State = {
             "structure": _identity(self.atoms),
             "record": self._record,
             "engine": self.engine,
@@ -296,21 +297,21 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
         atoms.positions = now[0]
 
 
-def _unwrapped(atoms: Any) -> Any:
+def _unwrapped(atoms: Optimisable) -> Optimisable:
     """What an optimizable is made of: BasinHopping hands its optimiser one in place of atoms."""
     if isinstance(atoms, OptimizableAtoms):
         return atoms.atoms
     return atoms.filterobj if isinstance(atoms, OptimizableFilter) else atoms
 
 
-def _atoms(atoms: Any) -> Atoms:
+def _atoms(atoms: Optimisable) -> Atoms:
     """The atoms inside of what is optimised."""
     while not isinstance(atoms, Atoms):
         atoms = atoms.atoms
     return atoms
 
 
-def _identity(atoms: Any) -> str:
+def _identity(atoms: Optimisable) -> str:
     """What a restart file must agree with: the kind of thing, its atoms in their order, the boundary conditions."""
     if not isinstance(atoms, (Atoms, Filter)):
         return f"{type(atoms).__name__} of {len(atoms)} rows"
@@ -334,7 +335,7 @@ def _frame(atoms: Atoms | UnitCellFilter) -> Frame:
     return Frame(atoms.atoms, np.asarray(atoms.deform_grad()), float(factor))
 
 
-def _allowed(atoms: Any, move: Array) -> Array:
+def _allowed(atoms: Optimisable, move: Array) -> Array:
     """The move without what a cell filter forbids: rotation, and shape or volume where it holds them."""
     if isinstance(atoms, UnitCellFilter):
         cell = 0.5 * (move[-3:] + move[-3:].T)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 from importlib.resources import files
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from ase import Atoms
@@ -36,7 +36,22 @@ def _cell(value: str | int | float) -> str:
     return f"{value:.2f}" if isinstance(value, float) else html.escape(str(value))
 
 
-def drawn(outcome: Outcome) -> dict[str, Any]:
+class Drawn(TypedDict):
+    """What a picture of a path needs."""
+
+    start: str
+    method: str
+    symbols: list[str]
+    colours: list[str]
+    radii: list[float]
+    cell: list[list[float]]
+    calls: list[int]
+    forces: list[float]
+    energies: list[float]
+    frames: list[list[float]]
+
+
+def drawn(outcome: Outcome) -> Drawn:
     """What a picture of the path needs: colours and sizes of the atoms, the cell, frames with energy and force."""
     atoms: Atoms = outcome.final or Atoms()
     keep = np.unique(np.linspace(0, len(outcome.frames) - 1, MOST_FRAMES).astype(int))

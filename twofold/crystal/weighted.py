@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from twofold.base.foreign import Info
 from twofold.core.experience import Array, Obs
 from twofold.core.protocols import State
+from twofold.crystal.library import StructureSet
 from twofold.rows.envs import EnvRows, MakeEnv
+
+
+class Limits(Protocol):
+    """Settings that say which structures are relaxed already."""
+
+    @property
+    def eps(self) -> float: ...
+
+
+@runtime_checkable
+class Drawing(Protocol):
+    """An environment that draws the structure of an episode from sets."""
+
+    sets: list[StructureSet]
+
+    @property
+    def cfg(self) -> Limits: ...
 
 
 class WeightedRows(EnvRows):
@@ -20,7 +39,9 @@ class WeightedRows(EnvRows):
 
     def __init__(self, make_env: MakeEnv, rows: int) -> None:
         super().__init__(make_env, rows)
-        env: Any = self.envs[0]
+        env = self.envs[0]
+        if not isinstance(env, Drawing):
+            raise TypeError(f"{type(env).__name__} has no sets of structures to weigh")
         self._weights = np.array([s.weight for s in env.sets for _ in s.minima(env.cfg.eps)])
         self.places = [(n, k) for n, s in enumerate(env.sets) for k in range(len(s.minima(env.cfg.eps)))]
         self.forces = np.zeros(len(self.places))  # eV/A; 0: not seen yet
@@ -34,14 +55,15 @@ class WeightedRows(EnvRows):
         weights = self._weights * np.where(seen, self.forces, worst)
         return np.asarray(weights / weights.sum())
 
-    def _start(self, row: int, seed: int | None) -> Any:
+    def _start(self, row: int, seed: int | None) -> Obs:
         if not self._replaying:
             rng = np.random.default_rng(None if seed is None else [seed, 2])
             self.chosen[row] = rng.choice(len(self.places), p=self.chances())
         self.log.start(row, -1 if seed is None else seed)
-        return self.envs[row].reset(seed=seed, options={"which": self.places[self.chosen[row]]})[0]
+        obs: Obs = self.envs[row].reset(seed=seed, options={"which": self.places[self.chosen[row]]})[0]
+        return obs
 
-    def step(self, actions: Array) -> tuple[Obs, Array, Array, Array, dict[str, Any]]:
+    def step(self, actions: Array) -> tuple[Obs, Array, Array, Array, Info]:
         obs, reward, terminated, truncated, info = super().step(actions)
         for row in np.flatnonzero(terminated | truncated):
             self.forces[self.chosen[row]] = max(float(info["episode"]["final_force"][row]), 1e-6)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from ase import Atoms
 
+from twofold.base.foreign import Info
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array
 from twofold.core.protocols import World
@@ -80,7 +80,7 @@ class SpringEnv(gym.Env[Array, Array]):
         self.observation_space = gym.spaces.Box(-3.0, 3.0, (len(NAMES),), np.float32)
         self.action_space = gym.spaces.Box(-1.0, 1.0, (len(SCALARS),), np.float32)
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Array, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Array, Info]:
         super().reset(seed=seed)
         self.now = Relaxation(self.sets, self.cfg.eps, seed)
         self.spring, self.steps = SpringStep(), 0
@@ -91,7 +91,7 @@ class SpringEnv(gym.Env[Array, Array]):
         self.spring.observe(Frame(now.atoms), now.atoms.positions, now.forces, now.energy)
         return features(self.spring, self.cfg.eps)
 
-    def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Array) -> tuple[Array, float, bool, bool, Info]:
         now, cfg, before = self.now, self.cfg, self.now.force
         now.atoms.positions = now.atoms.positions + self.spring.propose(Scalars.of(action))
         now.evaluate()

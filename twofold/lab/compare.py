@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Literal, TypedDict, Unpack
 
 import numpy as np
 
@@ -15,15 +15,25 @@ from twofold.base.errors import UserError
 from twofold.lab import statistics
 from twofold.lab.groups import Difference, Group, differences, group_runs
 from twofold.lab.runs import Problem, RunRecord, read_runs
-from twofold.lab.statistics import FEW, Estimate
+from twofold.lab.statistics import FEW, Estimate, Values
 from twofold.lab.verdict import Verdict, corrected, judge, waiting
 
 Score = Literal["test", "last", "area"]
-MEANING: dict[str, str] = {
+MEANING: dict[Score, str] = {
     "test": "the policy chosen on validation seeds, on test seeds",
     "last": "the last policy, on validation seeds",
     "area": "the mean over the whole learning curve, on validation seeds",
 }
+
+
+def score_named(name: str) -> Score:
+    """The score of this name."""
+    for known in MEANING:
+        if known == name:
+            return known
+    raise UserError(f"score must be one of {', '.join(MEANING)}, got '{name[:40]}'")
+
+
 References = Mapping[str, tuple[float, float]]  # world -> (score that counts as 0, score that counts as 1)
 
 
@@ -217,13 +227,13 @@ def _row(group: Group, options: _Options) -> Row | None:
     )
 
 
-def _gap(world: str, values: Any, references: References) -> Estimate | None:
+def _gap(world: str, values: Values, references: References) -> Estimate | None:
     if world not in references or len(values) < FEW:
         return None
     return statistics.bootstrap(statistics.optimality_gap, [normalised(world, values, references)])
 
 
-def normalised(world: str, values: Any, references: References) -> Any:
+def normalised(world: str, values: Sequence[float] | Values, references: References) -> Values:
     """Scores on the scale where the world's references are 0 and 1."""
     low, high = references[world]
     if not high > low:
@@ -233,7 +243,7 @@ def normalised(world: str, values: Any, references: References) -> Any:
     return (np.asarray(values, float) - low) / (high - low)
 
 
-def score_of(run: RunRecord, options: Any) -> float | None:
+def score_of(run: RunRecord, options: _Options) -> float | None:
     """The score of one run, None if it has none yet; a failed run counts as its last evaluation, never as absent."""
     if run.state not in ("finished", "failed"):
         return None
@@ -304,7 +314,7 @@ def _overall(tables: Sequence[Table], options: _Options) -> list[Verdict]:
 # ---- as data --------------------------------------------------------------------------------------------------------
 
 
-def to_data(comparison: Comparison) -> dict[str, Any]:
+def to_data(comparison: Comparison) -> dict[str, object]:
     """What --json prints: every number of the table with the runs behind it."""
     return {
         "score": comparison.score,
@@ -319,7 +329,7 @@ def to_data(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _table_data(table: Table) -> dict[str, Any]:
+def _table_data(table: Table) -> dict[str, object]:
     rows = []
     for row in table.rows:
         kept = {f.name: getattr(row, f.name) for f in dataclasses.fields(row) if f.name != "group"}

@@ -20,9 +20,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from twofold.base.errors import ConfigError, UserError
+from twofold.base.values import Values
 from twofold.lab.compare import MEANING
 from twofold.lab.groups import short, show, world_name
 from twofold.lab.runs import variant_settings
@@ -97,15 +97,15 @@ def read_plan(path: Path, folder: Path, imports: tuple[str, ...] = ()) -> Plan:
 def plan_seeds(
     config: str,
     env_config: str,
-    settings: Mapping[str, Any],
-    seeds: Any,
+    settings: Mapping[str, object],
+    seeds: object,
     folder: Path,
     imports: tuple[str, ...] = (),
 ) -> Plan:
     """The plan of `train --seeds=1..10`: one variant, named after its algorithm and what was typed."""
     import_user_code(imports)
     name = _variant_name(config, settings)
-    content = {
+    content: Values = {
         "config": config,
         "env_config": env_config,
         "set": dict(settings),
@@ -115,7 +115,7 @@ def plan_seeds(
     return _plan({**content, "title": f"{name} {_stem(env_config)}"}, Path("command line"), folder, imports)
 
 
-def _variant_name(config: str, settings: Mapping[str, Any]) -> str:
+def _variant_name(config: str, settings: Mapping[str, object]) -> str:
     """A name for a folder that tells settings apart: those typed, and a checksum where they do not fit."""
     typed_in = "_".join(f"{short(key, list(settings))}={show(value)}" for key, value in settings.items())
     whole = "_".join(part for part in (Path(config).stem, typed_in) if part)
@@ -126,7 +126,7 @@ def _variant_name(config: str, settings: Mapping[str, Any]) -> str:
     return f"{name[:48]}_{hashlib.blake2b(content, digest_size=4).hexdigest()}"
 
 
-def _plan(content: dict[str, Any], path: Path, folder: Path, imports: tuple[str, ...]) -> Plan:
+def _plan(content: Values, path: Path, folder: Path, imports: tuple[str, ...]) -> Plan:
     for key in content:
         if key not in _KEYS:
             hint = nearest(str(key), _KEYS)
@@ -155,11 +155,11 @@ def _plan(content: dict[str, Any], path: Path, folder: Path, imports: tuple[str,
 
 
 def _asked(
-    content: dict[str, Any],
+    content: Values,
     path: Path,
     jobs: tuple[Job, ...],
-    variants: Mapping[str, Any],
-    resolved: Mapping[Any, Resolved],
+    variants: Mapping[str, Variant],
+    resolved: Mapping[tuple[str, str], Resolved],
 ) -> Plan:
     baseline = str(content.get("baseline", next(iter(variants))))
     if baseline not in variants:
@@ -187,10 +187,10 @@ class Variant:
     """An algorithm and what is changed in it."""
 
     config: str | None
-    settings: Mapping[str, Any]
+    settings: Mapping[str, object]
 
 
-def _variants(content: dict[str, Any], path: Path) -> dict[str, Variant]:
+def _variants(content: Values, path: Path) -> dict[str, Variant]:
     shared = flatten(_dict(content.get("set", {}), "set"))
     found = {}
     for name, changes in _dict(content.get("variants", {"default": {}}), "variants").items():
@@ -223,18 +223,15 @@ def _stem(name: str) -> str:
     return stem
 
 
-def _texts(value: Any, key: str) -> list[str]:
+def _texts(value: object, key: str) -> list[str]:
     values = value if isinstance(value, list) else [value]
-    if (
-        not values
-        or not all(isinstance(v, str) for v in values)
-        or len({_stem(v) for v in values}) < len(values)
-    ):
+    texts = [v for v in values if isinstance(v, str)]
+    if not values or len(texts) < len(values) or len({_stem(v) for v in texts}) < len(values):
         raise ConfigError(f"{key} must be a name or a list of different names, got {str(value)[:80]!r}")
-    return values
+    return texts
 
 
-def parse_seeds(value: Any) -> list[int]:
+def parse_seeds(value: object) -> list[int]:
     """`1..10`, `3`, `1..3,7`, or a list of such."""
     parts = value if isinstance(value, list) else str(value).split(",")
     seeds: list[int] = []
@@ -253,7 +250,7 @@ def parse_seeds(value: Any) -> list[int]:
     return seeds
 
 
-def _references(value: Any, labels: Mapping[str, str]) -> dict[str, tuple[float, float]]:
+def _references(value: object, labels: Mapping[str, str]) -> dict[str, tuple[float, float]]:
     """Scores that count as 0 and 1, by the name of the world or of its file."""
     found = {}
     for world, ends in _dict(value, "references").items():
@@ -267,13 +264,13 @@ def _references(value: Any, labels: Mapping[str, str]) -> dict[str, tuple[float,
     return found
 
 
-def _dict(value: Any, key: str) -> dict[Any, Any]:
+def _dict(value: object, key: str) -> Values:
     if not isinstance(value, dict):
         raise ConfigError(f"{key} must hold `name: value` lines, found {type(value).__name__}")
     return value
 
 
-def _number(value: Any, key: str) -> float:
+def _number(value: object, key: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ConfigError(f"{key} must be a number, got {str(value)[:40]!r}")
     return float(value)
@@ -318,7 +315,7 @@ def make_job(
     return Job(world, variant, seed, place, resolved.config.trainer.steps, tuple(argv))
 
 
-def typed(value: Any) -> str:
+def typed(value: object) -> str:
     """A value as the command line must have it to be read as this value again."""
     text = str(value)
     if isinstance(value, str) and value and not value.startswith("-") and parse_value(value) == value:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from twofold.base.errors import UserError
+from twofold.core.experience import Array
 from twofold.lab import statistics
 from twofold.lab.compare import Comparison, References, Row, Table, normalised
 from twofold.lab.groups import Group, group_runs
-from twofold.lab.runs import RunRecord, read_runs
+from twofold.lab.runs import Curve, RunRecord, read_runs
 from twofold.lab.statistics import FEW
 from twofold.show import style
 
@@ -72,7 +73,7 @@ def _curve(
     colour, dash = style.colour(index), style.dash(index)
     shown = [run for run in group.runs if _points(run, metric, world) is not None]
     for run in shown:
-        curve = _points(run, metric, world)
+        curve = _there(run, metric, world)
         axes.plot(curve.steps, curve.mean, color=colour, linestyle=dash, linewidth=0.8, alpha=0.35)
     counted = averaged(shown)
     steps, values = aligned(counted, metric, world)
@@ -84,8 +85,12 @@ def _curve(
             axes.fill_between(steps, low, high, color=colour, alpha=0.16, linewidth=0)
 
 
-def _points(run: RunRecord, metric: str, world: str | None) -> Any:
+def _points(run: RunRecord, metric: str, world: str | None) -> Curve | None:
     return run.curves.get(world or run.headline, {}).get(metric)
+
+
+def _there(run: RunRecord, metric: str, world: str | None) -> Curve:
+    return run.curves[world or run.headline][metric]
 
 
 def averaged(runs: Sequence[RunRecord]) -> list[RunRecord]:
@@ -93,7 +98,7 @@ def averaged(runs: Sequence[RunRecord]) -> list[RunRecord]:
     return [run for run in runs if run.state in ("finished", "failed")] or list(runs)
 
 
-def aligned(runs: Sequence[RunRecord], metric: str, world: str | None = None) -> tuple[Any, Any]:
+def aligned(runs: Sequence[RunRecord], metric: str, world: str | None = None) -> tuple[Array, Array]:
     """The steps at which every run was evaluated, and its values there: ([t], [runs, t]).
 
     A failed run keeps its last value, so that the mean does not rise because a seed broke down.
@@ -104,15 +109,15 @@ def aligned(runs: Sequence[RunRecord], metric: str, world: str | None = None) ->
 
 
 def _extended(run: RunRecord, runs: Sequence[RunRecord], metric: str, world: str | None) -> dict[int, float]:
-    curve = _points(run, metric, world)
+    curve = _there(run, metric, world)
     values = dict(zip(curve.steps.tolist(), curve.mean.tolist(), strict=True))
     if run.state == "failed":
-        later = {s for other in runs for s in _points(other, metric, world).steps.tolist()}
+        later = {s for other in runs for s in _there(other, metric, world).steps.tolist()}
         values |= {step: float(curve.mean[-1]) for step in later if step > curve.steps[-1]}
     return values
 
 
-def band(values: Any, limits: Bounds | None) -> tuple[Any, Any]:
+def band(values: Array, limits: Bounds | None) -> tuple[Array, Array]:
     """Student's interval of the mean at every step, never beyond what is possible: values [runs, t]."""
     estimates = [statistics.mean_interval(column) for column in np.asarray(values).T]
     low, high = np.array([e.low for e in estimates]), np.array([e.high for e in estimates])
@@ -128,7 +133,7 @@ def possible(groups: Sequence[Group], metric: str, world: str | None = None) -> 
     return _share_bounds(metric, values) or (float(values.min()), float(values.max()))
 
 
-def _share_bounds(metric: str, values: Any) -> Bounds | None:
+def _share_bounds(metric: str, values: Sequence[float] | Array) -> Bounds | None:
     """[0, 1] if the metric is a share by its name and by its values."""
     share = any(word in metric for word in _SHARES) and min(values) >= 0 and max(values) <= 1
     return (0.0, 1.0) if share else None
@@ -221,7 +226,7 @@ def profile_figure(
     return figure
 
 
-def _profile(axes: Axes, name: str, scores: list[Any], thresholds: Any, index: int) -> None:
+def _profile(axes: Axes, name: str, scores: list[Array], thresholds: Array, index: int) -> None:
     colour = style.colour(index)
     shares = statistics.profile(scores, thresholds)
     axes.plot(
@@ -233,7 +238,7 @@ def _profile(axes: Axes, name: str, scores: list[Any], thresholds: Any, index: i
     axes.fill_between(thresholds, low, high, color=colour, alpha=0.14, linewidth=0, step="post")
 
 
-def _profile_scores(tables: Sequence[Table], references: References) -> dict[str, list[Any]]:
+def _profile_scores(tables: Sequence[Table], references: References) -> dict[str, list[Array]]:
     """By name the scores in every world; normalised if there is more than one world."""
     if len(tables) == 1:
         return {row.name: [np.array(row.scores)] for row in tables[0].rows}

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+from twofold.base.values import Json, number
 from twofold.lab.runs import RunRecord, variant_settings
 
 _COMPUTING = ("torch", "numpy")  # every other package that a run notes is part of its world
@@ -21,7 +21,7 @@ class Group:
 
     name: str
     world: str
-    settings: Mapping[str, Any]
+    settings: Mapping[str, Json]
     origin: Mapping[str, str]
     physics: Mapping[str, str]  # versions that the world depends on
     runs: tuple[RunRecord, ...]
@@ -33,7 +33,7 @@ class Group:
 
     @property
     def steps(self) -> int:
-        return int(self.settings.get("trainer.steps", 0))
+        return int(number(self.settings.get("trainer.steps", 0)))
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def _group(runs: list[RunRecord], physics: dict[str, str]) -> Group:
     )
 
 
-def world_name(settings: Mapping[str, Any], origin: Mapping[str, str]) -> str:
+def world_name(settings: Mapping[str, object], origin: Mapping[str, str]) -> str:
     """What people call the world: its id or map, or the file that chose it, or its registered name."""
     for key in ("env_args.id", "env_args.map_name", "env_args.map", "env_args.name"):
         if isinstance(name := settings.get(key), str) and name:
@@ -148,7 +148,7 @@ def short(key: str, among: Sequence[str]) -> str:
     return inner if sum((k.partition(".")[2] or k) == inner for k in among) == 1 else key
 
 
-def show(value: Any) -> str:
+def show(value: object) -> str:
     """A value as a person writes it, never long."""
     if isinstance(value, bool) or value is None:
         text = str(value).lower()

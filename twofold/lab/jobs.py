@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from twofold.base.errors import UserError
 from twofold.base.signals import Signals
@@ -51,7 +51,7 @@ class View(Protocol):
     """Shows the progress to a person."""
 
     def __enter__(self) -> View: ...
-    def __exit__(self, *_: Any) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
     def show(self, jobs: Sequence[Progress]) -> None: ...
 
 

@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 from twofold.base.errors import MissingPackage, UserError
 from twofold.lab import elsewhere
@@ -17,7 +17,7 @@ _RETRIES = 20  # nodes that may vanish under one job
 _PATIENCE = 60.0  # seconds for a node to answer
 
 
-def connected(address: str) -> Any:  # Any: Ray has no types for its module
+def connected(address: str) -> ModuleType:
     """Ray, connected to a cluster; nothing is sent to its makers."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
@@ -33,7 +33,8 @@ def connected(address: str) -> Any:  # Any: Ray has no types for its module
             raise UserError(
                 f"no Ray cluster at '{address}' ({first[:160]}): start one with `ray start --head`"
             ) from None
-    return ray
+    module: ModuleType = ray
+    return module
 
 
 def _refuse_silence(address: str) -> None:
@@ -53,7 +54,6 @@ class RayCluster:
 
     def __init__(self, address: str, folder: Path) -> None:
         self.address, self.folder = address, folder
-        self._ray: Any = None  # Any: Ray has no types for its module
 
     def __enter__(self) -> RayCluster:
         self._ray = connected(self.address)
@@ -92,7 +92,7 @@ class RayCluster:
 class RayTask:
     """One job on the cluster."""
 
-    def __init__(self, ray: Any, reference: Any) -> None:  # Any: Ray's own, without types
+    def __init__(self, ray: ModuleType, reference: object) -> None:
         self._ray, self._reference = ray, reference
 
     def code(self) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from twofold.base.errors import MissingPackage, UserError
 from twofold.lab import elsewhere
@@ -87,10 +87,18 @@ class Preemptible(Errand):
     __submitit_checkpoint__ = checkpoint  # its name in newer versions
 
 
+class Queued(Protocol):
+    """What is used of submitit's jobs."""
+
+    def done(self) -> bool: ...
+    def result(self) -> object: ...
+    def cancel(self) -> None: ...
+
+
 class SlurmTask:
     """One job in the queue."""
 
-    def __init__(self, job: Any) -> None:  # Any: submitit's own, without types
+    def __init__(self, job: Queued) -> None:
         self._job, self._asked = job, False
 
     def code(self) -> int | None:
@@ -99,7 +107,7 @@ class SlurmTask:
         if self._asked:
             return 128 + signal.SIGTERM
         try:
-            return int(self._job.result())
+            return int(str(self._job.result()))
         except (
             Exception
         ):  # the job is gone without a result: killed, cancelled by an administrator, out of time

@@ -8,20 +8,22 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twofold.base.errors import CheckpointError, UserError
+from twofold.base.values import Json, number
 from twofold.lab.state import Known, RunState, lock_holder, place_of, read_state, state_now
 from twofold.settings.config import neutral
 from twofold.store import files
 
+Content = TypeVar("Content")  # of a file, of a setting
 MAX_RUNS = 10_000
 MAX_DEPTH = 8
 MAX_LOG_BYTES = 256_000_000
@@ -68,7 +70,7 @@ class RunRecord:
     """What a run directory says, checked."""
 
     folder: Path
-    settings: Mapping[str, Any]
+    settings: Mapping[str, Json]
     origin: Mapping[str, str]  # the layer that set each
     curves: Mapping[str, Mapping[str, Curve]]  # by evaluation world and metric
     test: Mapping[str, Mapping[str, Summary]]  # likewise; empty until the run is tested
@@ -81,12 +83,12 @@ class RunRecord:
 
     @property
     def seed(self) -> int:
-        return int(self.settings.get("seed", 0))
+        return int(number(self.settings.get("seed", 0)))
 
     @property
     def steps(self) -> int:
         """World steps that were asked for."""
-        return int(self.settings.get("trainer.steps", 0))
+        return int(number(self.settings.get("trainer.steps", 0)))
 
     @cached_property
     def variant(self) -> str:
@@ -107,17 +109,17 @@ def current(record: RunRecord, locks: Mapping[str, int]) -> RunRecord:
 
 
 def _at_its_end(
-    settings: Mapping[str, Any], curves: Mapping[str, Mapping[str, Curve]], tested: bool, step: int
+    settings: Mapping[str, Json], curves: Mapping[str, Mapping[str, Curve]], tested: bool, step: int
 ) -> bool:
     """True if the files of a run that says nothing of its state show that it is over."""
     wanted = settings.get("trainer.stop_at")
     first = next(iter(curves.values()), {}).get("return")
     good = isinstance(wanted, (int, float)) and first is not None and bool(first.mean.max() >= wanted)
-    reached = step >= int(settings.get("trainer.steps", 0)) or good
+    reached = step >= number(settings.get("trainer.steps", 0)) or good
     return reached and bool(curves) and (tested or not settings.get("trainer.test_episodes", 1))
 
 
-def variant_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+def variant_settings(settings: Mapping[str, Content]) -> dict[str, Content]:
     """The settings that make a variant: all but the seed and those that cannot change the bytes."""
     return {k: v for k, v in settings.items() if k != "seed" and k not in neutral()}
 
@@ -195,7 +197,8 @@ def read_run(folder: Path) -> tuple[RunRecord, list[Problem]]:
     origin = {k: v for k, v in _dict(record.get("origin", {}), folder).items() if isinstance(v, str)}
     problems: list[Problem] = []
     curves = read_curves(folder / "evaluations.jsonl")
-    test = _tolerated(folder / "test.json", read_test, {}, problems)
+    untested: dict[str, dict[str, Summary]] = {}
+    test = _tolerated(folder / "test.json", read_test, untested, problems)
     provenance = _tolerated(folder / "provenance.json", read_provenance, Provenance(), problems)
     step = max([last_step(folder), *(int(c.steps[-1]) for w in curves.values() for c in w.values())])
     said = _tolerated(folder / "state.json", read_state, None, problems)
@@ -207,7 +210,9 @@ def read_run(folder: Path) -> tuple[RunRecord, list[Problem]]:
     return made, problems
 
 
-def _tolerated(path: Path, read: Any, default: Any, problems: list[Problem]) -> Any:
+def _tolerated(
+    path: Path, read: Callable[[Path], Content], default: Content, problems: list[Problem]
+) -> Content:
     """A file that a run can do without: damage is noted."""
     if not os.path.lexists(path):
         return default
@@ -236,7 +241,7 @@ def read_curves(path: Path) -> dict[str, dict[str, Curve]]:
     return {w: {m: Curve(np.array(s), np.array(v)) for m, (s, v) in ms.items()} for w, ms in points.items()}
 
 
-def read_lines(path: Path) -> list[dict[str, Any]]:
+def read_lines(path: Path) -> list[dict[str, Json]]:
     """Every whole line of a log as a dict; a half-written last one is left out."""
     if not os.path.lexists(path):
         return []
@@ -245,12 +250,13 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         raise CheckpointError(f"{path} has a line of {longest:,} bytes: refused")
     # One call for all lines is twice as fast; lines that are whole only together are counted out.
     records = files.parse_json(b"[" + b",".join(lines) + b"]", path)
-    if len(records) != len(lines):
+    if not isinstance(records, list) or len(records) != len(lines):
         raise CheckpointError(f"{path} is damaged: its lines are not one record each")
-    for record in records:
-        if len(_dict(record, path)) > _MAX_METRICS:
+    found = [_dict(record, path) for record in records]
+    for record in found:
+        if len(record) > _MAX_METRICS:
             raise CheckpointError(f"{path} has a line of {len(record):,} names: refused")
-    return list(records)
+    return found
 
 
 def read_test(path: Path) -> dict[str, dict[str, Summary]]:
@@ -260,7 +266,7 @@ def read_test(path: Path) -> dict[str, dict[str, Summary]]:
     return {w: {m: _summary(s, path) for m, s in metrics.items()} for w, metrics in worlds.items()}
 
 
-def _summary(value: Any, path: Path) -> Summary:
+def _summary(value: Json, path: Path) -> Summary:
     record = _dict(value, path)
     mean, std, low, high, least = (
         _number(record.get(k), path) for k in ("mean", "std", "low", "high", "min")
@@ -297,7 +303,7 @@ def last_step(folder: Path) -> int:
         return 0
 
 
-def _dict(value: Any, path: Path) -> dict[str, Any]:
+def _dict(value: Json, path: Path) -> dict[str, Json]:
     if not isinstance(value, dict):
         raise CheckpointError(
             f"{path} is damaged: found {type(value).__name__} where names and values belong"
@@ -305,7 +311,7 @@ def _dict(value: Any, path: Path) -> dict[str, Any]:
     return value
 
 
-def _number(value: Any, path: Path) -> float:
+def _number(value: Json, path: Path) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > 1e300:
         raise CheckpointError(f"{path} is damaged: {str(value)[:40]!r} is not a number")
     if not math.isfinite(value):
@@ -313,7 +319,7 @@ def _number(value: Any, path: Path) -> float:
     return float(value)
 
 
-def _whole(value: Any, path: Path) -> int:
+def _whole(value: Json, path: Path) -> int:
     number = _number(value, path)
     if number < 0 or not number.is_integer() or number > 1e15:
         raise CheckpointError(f"{path} is damaged: {number} is not a count")

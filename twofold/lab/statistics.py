@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,33 +38,37 @@ class Estimate:
 # ---- statistics ---------------------------------------------------------------------------------------------------
 
 
-def iqm(scores: Scores) -> Any:
+def iqm(scores: Scores) -> Values:
     """The mean of the middle half of all runs of all worlds."""
     everything = np.sort(np.concatenate([np.asarray(s, float) for s in scores], axis=-1), axis=-1)
     cut = everything.shape[-1] // 4
-    return everything[..., cut : everything.shape[-1] - cut].mean(axis=-1)
+    middle: Values = everything[..., cut : everything.shape[-1] - cut].mean(axis=-1)
+    return middle
 
 
-def mean(scores: Scores) -> Any:
+def mean(scores: Scores) -> Values:
     """The mean over worlds of the mean over runs."""
-    return np.mean([np.mean(s, axis=-1) for s in scores], axis=0)
+    found: Values = np.mean([np.mean(s, axis=-1) for s in scores], axis=0)
+    return found
 
 
-def median(scores: Scores) -> Any:
+def median(scores: Scores) -> Values:
     """The median over worlds of the mean over runs, as Atari papers report it."""
-    return np.median([np.mean(s, axis=-1) for s in scores], axis=0)
+    found: Values = np.median([np.mean(s, axis=-1) for s in scores], axis=0)
+    return found
 
 
-def optimality_gap(scores: Scores, goal: float = 1.0) -> Any:
+def optimality_gap(scores: Scores, goal: float = 1.0) -> Values:
     """How far runs stay below `goal` on average; what is above it does not make up for others."""
     return goal - mean([np.minimum(s, goal) for s in scores])
 
 
-def profile(scores: Scores, thresholds: Sequence[float] | Values) -> Any:
+def profile(scores: Scores, thresholds: Sequence[float] | Values) -> Values:
     """The share of runs above each threshold: [..., thresholds]; each world counts alike."""
     levels = np.asarray(thresholds, float)
     shares = [(np.asarray(s, float)[..., None] > levels).mean(axis=-2) for s in scores]
-    return np.mean(shares, axis=0)
+    found: Values = np.mean(shares, axis=0)
+    return found
 
 
 def wins(ours: Values, theirs: Values) -> Values:
@@ -112,7 +115,7 @@ def share_interval(successes: int, trials: int, level: float = LEVEL) -> Estimat
 
 
 def bootstrap(
-    statistic: Callable[[Scores], Any],
+    statistic: Callable[[Scores], Values],
     scores: Scores,
     *,
     resamples: int = RESAMPLES,
@@ -154,7 +157,7 @@ def improvement_interval(
     return Estimate(value, low, high, runs)
 
 
-def _percentiles(values: Any, level: float) -> tuple[float, float]:
+def _percentiles(values: Values, level: float) -> tuple[float, float]:
     low, high = np.percentile(values, [50 * (1 - level), 50 * (1 + level)])
     return float(low), float(high)
 

@@ -6,13 +6,13 @@ import csv
 import io
 import re
 from collections.abc import Sequence
-from typing import Any
 
+from twofold.base.values import Values
 from twofold.lab.compare import Comparison, Row, Table
 from twofold.lab.groups import Group
 from twofold.lab.statistics import Estimate
 
-Record = dict[str, Any]
+Record = Values
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _LATEX |= {character: f"\\{character}" for character in "&%$#_{}"}
 
@@ -97,7 +97,7 @@ def to_csv(records: Sequence[Record]) -> str:
     return out.getvalue()
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from twofold.lab.jobs import Progress, State, View
 from twofold.show.console import duration
 from twofold.show.style import short_count
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
 
 log = logging.getLogger("twofold")
 _COLOURS = {
@@ -51,7 +55,7 @@ class Lines:
     def __enter__(self) -> View:
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         """Nothing to end."""
 
     def show(self, jobs: Sequence[Progress]) -> None:
@@ -68,7 +72,7 @@ class Lines:
 class Board:
     """A table that stays in its place: a bar, the speed and the time left of each job."""
 
-    def __init__(self, console: Any = None) -> None:
+    def __init__(self, console: Console | None = None) -> None:
         from rich.console import Console
         from rich.live import Live
 
@@ -79,13 +83,13 @@ class Board:
         self._live.start()
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
     def show(self, jobs: Sequence[Progress]) -> None:
         self._live.update(self.table(jobs))
 
-    def table(self, jobs: Sequence[Progress]) -> Any:
+    def table(self, jobs: Sequence[Progress]) -> Table:
         from rich.table import Table
         from rich.text import Text
 
@@ -106,7 +110,7 @@ class Board:
         return [jobs[i] for i in sorted(chosen)]
 
 
-def _cells(progress: Progress) -> list[Any]:
+def _cells(progress: Progress) -> list[RenderableType]:
     from rich.progress_bar import ProgressBar
     from rich.text import Text
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from torch import nn
 
 from twofold.base.errors import ConfigError
+from twofold.base.foreign import AnySpace
 from twofold.core.protocols import Policy, State
+from twofold.learners.choice import engine_for
 from twofold.learners.config import TD3Config
-from twofold.learners.engine import Autograd, Engine
-from twofold.learners.fused import FusedTD3, supports
+from twofold.learners.engine import AnyEngine
 from twofold.learners.nets import Nets, load_module
 from twofold.learners.policy import GaussianPolicy
 
@@ -24,7 +23,7 @@ class ActorCritic(ABC):
     Subclass it, and register the class: `make(settings, observation_space, action_space, generator)`.
     """
 
-    action_space: gym.Space[Any]
+    action_space: AnySpace
 
     @abstractmethod
     def actor(self) -> nn.Module:
@@ -34,11 +33,9 @@ class ActorCritic(ABC):
     def critic(self) -> nn.Module:
         """(obs, action) -> the values of both critics [2, B]."""
 
-    def engine(self, nets: Nets, cfg: TD3Config, rng: np.random.Generator) -> Engine[Any]:
+    def engine(self, nets: Nets, cfg: TD3Config, rng: np.random.Generator) -> AnyEngine:
         """What computes targets and gradients; `rng` is the learner's, for what is drawn while learning."""
-        if cfg.engine == "fused" or (cfg.engine == "auto" and supports(nets, cfg)):
-            return FusedTD3(nets, cfg)
-        return Autograd(nets, cfg)
+        return engine_for(nets, cfg)
 
     def policy(
         self, nets: Nets, cfg: TD3Config, *, explore: bool, rows: int, rng: np.random.Generator

@@ -8,7 +8,7 @@ from twofold.base.errors import ConfigError
 from twofold.base.setting import setting, settings
 from twofold.core.schedules import Schedule
 
-EngineName = Literal["auto", "fused", "autograd"]
+EngineName = Literal["auto", "native", "fused", "autograd"]
 
 
 @settings
@@ -59,7 +59,7 @@ class TD3Config:
     reward_floor: Schedule | None = setting(
         "a lower (n-step) reward counts as this: a fall's -100 drowns all else", default=None
     )
-    engine: EngineName = setting("how gradients are computed; auto: the fastest that can", default="auto")
+    engine: EngineName = setting("how updates are computed; auto: the fastest that can", default="auto")
 
     def __post_init__(self) -> None:
         for name, schedule in (("lr_decay", self.lr_decay), ("reward_floor", self.reward_floor)):

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -75,7 +74,7 @@ def export_onnx(policy: LoadedPolicy, path: Path) -> tuple[float, Path]:
 def _onnx(module: nn.Module, obs: Array) -> bytes:
     """The content of an ONNX file for any number of rows."""
     with _silence():
-        program: Any = torch.onnx.export(  # its type says that it may be None, which it is not with dynamo
+        program = torch.onnx.export(
             module,
             (torch.from_numpy(obs),),
             input_names=["obs"],
@@ -84,6 +83,7 @@ def _onnx(module: nn.Module, obs: Array) -> bytes:
             dynamo=True,
             verbose=False,
         )
+    assert program is not None  # as it would be without dynamo
     content: bytes = program.model_proto.SerializeToString()
     return content
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from twofold.base.errors import ConfigError
 from twofold.core.experience import Array, Transition
 from twofold.learners.config import TD3Config
+from twofold.learners.descent import TorchDescent
 from twofold.learners.engine import Batch
 from twofold.learners.nets import Nets
 from twofold.nets.flat import Flat
@@ -32,11 +33,13 @@ def supports(nets: Nets, cfg: TD3Config) -> bool:
     )
 
 
-class FusedTD3:
+class FusedTD3(TorchDescent):
     """Targets and gradients of TD3 on batches of `batch_size`; results repeat exactly for equal torch threads."""
 
+    name = "fused"
+
     def __init__(self, nets: Nets, cfg: TD3Config, batch_size: int = 256) -> None:
-        actor, critic = nets.actor, nets.critic
+        self.nets, actor, critic = nets, nets.actor, nets.critic
         target_actor, target_critic = nets.target_actor, nets.target_critic
         if not supports(nets, cfg):
             raise ConfigError(
@@ -82,7 +85,7 @@ class FusedTD3:
             self._allocate(obs.shape[0])
 
     def tensors(self, items: Transition) -> Batch[Tensor]:
-        return Batch(*(torch.from_numpy(leaf) for leaf in _leaves(items)))
+        return Batch(*(torch.from_numpy(leaf) for leaf in leaves(items)))
 
     def target(self, batch: Batch[Tensor], reward: Tensor, noise: Tensor | None) -> Tensor:
         self._fit(batch.next_obs)
@@ -138,10 +141,10 @@ class FusedTD3:
         self._action.tanh_()
 
 
-def _leaves(items: Transition) -> tuple[Array, ...]:
+def leaves(items: Transition) -> tuple[Array, ...]:
     """The arrays of a batch of vectors, in the order of `Batch`."""
     if isinstance(items.obs, dict) or isinstance(items.next_obs, dict):
-        raise TypeError("the fused engine takes observations that are vectors")
+        raise TypeError("this engine takes observations that are vectors; use engine=auto")
     return items.obs, items.action, items.reward, items.next_obs, items.terminated, items.discount
 
 

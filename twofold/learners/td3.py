@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import replace
 
-import gymnasium as gym
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from twofold.base import tree
 from twofold.base.errors import ConfigError
+from twofold.base.foreign import AnySpace
 from twofold.core.experience import Transition
 from twofold.core.protocols import Metrics, Policy, State
 from twofold.core.seeding import Generators
 from twofold.core.writers import TransitionWriter
 from twofold.learners.actor_critic import ActorCritic
 from twofold.learners.config import TD3Config
-from twofold.learners.engine import Engine
 from twofold.learners.nets import Nets
-from twofold.nets.flat import Adam, Flat
+from twofold.nets.flat import Adam
 from twofold.settings.registry import learners
 
 
@@ -33,8 +32,8 @@ class TD3:
         cfg: TD3Config,
         *,
         networks: ActorCritic,
-        observation_space: gym.Space[Any],
-        action_space: gym.Space[Any],
+        observation_space: AnySpace,
+        action_space: AnySpace,
         rngs: Generators,
     ) -> None:
         if not isinstance(networks, ActorCritic):
@@ -46,9 +45,7 @@ class TD3:
         self.nets = Nets.of(networks.actor(), networks.critic(), averaged=cfg.actor_average > 0)
         self.actor_optimiser = Adam(self.nets.actor, cfg.actor_lr, weight_decay=cfg.weight_decay)
         self.critic_optimiser = Adam(self.nets.critic, cfg.critic_lr, weight_decay=cfg.weight_decay)
-        self.engine: Engine[Any] = networks.engine(
-            self.nets, cfg, self.rng
-        )  # each has observations of its own
+        self.engine = networks.engine(self.nets, cfg, self.rng)
         self.critic_loss = self.actor_loss = torch.zeros(())
         self._metrics: Metrics | None = None  # of the last update before a resume
 
@@ -63,13 +60,13 @@ class TD3:
         y = self.engine.target(batch, self._reward(batch.reward), self._smoothing(batch.action))
         # theta_i <- argmin 1/N sum (y - Q_i(s, a))^2
         self.critic_loss = self.engine.critic_gradients(batch, y)
-        self._descend(self.nets.critic, self.critic_optimiser, self.cfg.critic_lr)
+        self._descend(self.critic_optimiser, self.cfg.critic_lr)
         if self.updates % self.cfg.policy_delay == 0:
             # phi <- argmax 1/N sum Q_1(s, pi(s))
             self.actor_loss = self.engine.actor_gradients(batch)
-            self._descend(self.nets.actor, self.actor_optimiser, self.cfg.actor_lr)
+            self._descend(self.actor_optimiser, self.cfg.actor_lr)
             # theta' <- tau theta + (1 - tau) theta', phi' likewise
-            self.nets.track(self.cfg.tau, self.cfg.actor_average)
+            self.engine.track(self.cfg.tau, self.cfg.actor_average)
 
     def _reward(self, reward: Tensor) -> Tensor:
         """The reward as it is learned from."""
@@ -85,13 +82,15 @@ class TD3:
         noise = self.rng.standard_normal(action.shape, dtype=np.float32) * np.float32(self.cfg.policy_noise)
         return torch.from_numpy(noise.clip(-self.cfg.noise_clip, self.cfg.noise_clip))
 
-    def _descend(self, flat: Flat, optimiser: Adam, lr: float) -> None:
-        if self.cfg.grad_clip is not None:
-            flat.clip_(self.cfg.grad_clip)
+    def _descend(self, optimiser: Adam, lr: float) -> None:
         optimiser.lr = lr * self.cfg.lr_decay(self.updates)
-        optimiser.step()
+        self.engine.descend(optimiser, self.cfg.grad_clip)
 
     # ---- what the trainer asks for ----
+
+    @property
+    def engine_name(self) -> str:
+        return self.engine.name
 
     @property
     def acting(self) -> nn.Module:
@@ -121,8 +120,8 @@ class TD3:
     def first_bad(self) -> str | None:
         """One sum over each gradient keeps every NaN and infinity in it."""
         nets = self.nets
-        total = self.critic_loss + self.actor_loss + nets.critic.grads.sum() + nets.actor.grads.sum()
-        if math.isfinite(float(total)):
+        total = float(self.critic_loss) + float(self.actor_loss) + self.engine.gradient_sum()
+        if math.isfinite(total):
             return None
         named: dict[str, Tensor | None] = {"critic loss": self.critic_loss, "actor loss": self.actor_loss}
         for name, flat in (("critic", nets.critic), ("actor", nets.actor)):
@@ -135,15 +134,21 @@ class TD3:
             "actor_optimiser": self.actor_optimiser.state_dict(),
             "critic_optimiser": self.critic_optimiser.state_dict(),
             "updates": self.updates,
+            "engine": self.engine.name,
             "metrics": self.metrics() if self.updates else {},
         }
 
     def load_state_dict(self, state: State) -> None:
+        # Engines agree to rounding only: a run goes on with the one it began with, unless another is asked for.
+        began = state.get("engine", "fused" if self.engine.name == "native" else self.engine.name)
+        if self.cfg.engine == "auto" and began != self.engine.name:
+            self.engine = self.networks.engine(self.nets, replace(self.cfg, engine=began), self.rng)
         self.nets.load_state_dict(state)
         self.actor_optimiser.load_state_dict(tree.map(_tensor, state["actor_optimiser"]))
         self.critic_optimiser.load_state_dict(tree.map(_tensor, state["critic_optimiser"]))
         self.updates = int(state["updates"])
         self._metrics = state["metrics"]
+        self.actor_loss = torch.tensor(self._metrics.get("actor/loss", 0.0))  # not of every update
 
     def policy_state(self) -> State:
         return self.networks.policy_state(self.nets)
@@ -152,6 +157,6 @@ class TD3:
         self.networks.load_policy_state(self.nets, state)
 
 
-def _tensor(value: Any) -> Any:
+def _tensor(value: object) -> object:
     """Arrays of a checkpoint as tensors of their own memory."""
     return torch.from_numpy(np.array(value)) if isinstance(value, np.ndarray) else value

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import gymnasium as gym
 import torch
 from pydantic import Field
 
 from twofold.base.errors import ConfigError
+from twofold.base.foreign import AnySpace
 from twofold.base.setting import setting, settings
 from twofold.learners.actor_critic import ActorCritic
 from twofold.nets.mlp import MLP
@@ -41,8 +42,8 @@ class VectorNetworks(ActorCritic):
     def __init__(
         self,
         cfg: VectorConfig,
-        observation_space: gym.Space[Any],
-        action_space: gym.Space[Any],
+        observation_space: AnySpace,
+        action_space: AnySpace,
         generator: torch.Generator,
     ) -> None:
         for space, what in ((observation_space, "observations"), (action_space, "actions")):

@@ -99,6 +99,11 @@ class Adam:
             decoupled_weight_decay=True,
         )
 
+    def advance(self) -> int:
+        """Count a step that is computed elsewhere; returns its number, from 1 on."""
+        self._step += 1
+        return int(self._step)
+
     def state_dict(self) -> AdamState:
         """Copies of the moments and the number of steps."""
         return {"first": self.first.clone(), "second": self.second.clone(), "step": int(self._step)}

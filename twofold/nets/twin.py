@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import cast
+from typing import Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from twofold.nets.mlp import ACTIVATIONS, Affine, affine, check_choice
+
+Tensors = Tensor | dict[str, Tensor]
 
 
 class Twin(nn.Module):
@@ -68,3 +70,18 @@ class TwinNorm(nn.Module):
         """x [2, B, width] for both critics or [B, width] for one."""
         normal = functional.layer_norm(x, x.shape[-1:])
         return normal * self.scale[critics] + self.shift[critics]
+
+
+@runtime_checkable
+class FirstValue(Protocol):
+    """A critic that can answer for its first half alone, at half the price."""
+
+    def first(self, obs: Tensors, action: Tensor) -> Tensor: ...
+
+
+def first_value(critic: nn.Module, obs: Tensors, action: Tensor) -> Tensor:
+    """Q_1(s, a): [B]."""
+    if isinstance(critic, FirstValue):
+        return critic.first(obs, action)
+    values: Tensor = critic(obs, action)
+    return values[0]

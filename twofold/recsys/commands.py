@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from twofold.base.errors import MissingPackage, UserError
 from twofold.recsys import menu
@@ -158,7 +158,7 @@ def ope(asked: menu.Ope) -> int:
     return 0
 
 
-def _users_config(env_config: str, settings: dict[str, Any]) -> UsersConfig:
+def _users_config(env_config: str, settings: dict[str, object]) -> UsersConfig:
     """The world's settings from a preset and what was typed."""
     from twofold.recsys.config import UsersConfig
 

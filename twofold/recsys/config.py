@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import field_validator
 
@@ -148,7 +148,7 @@ class UsersConfig:
 
     @field_validator("quit", mode="before")
     @classmethod
-    def _as_yaml_reads_it(cls, given: Any) -> Any:
+    def _as_yaml_reads_it(cls, given: object) -> object:
         return "true" if given is True else given
 
     def __post_init__(self) -> None:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from twofold.base.errors import UserError
+from twofold.core.experience import Array as Array
 
 if TYPE_CHECKING:
     from twofold.recsys.truth import Factors, Matrix
-
-Array = NDArray[Any]  # numpy's own way to say: of any dtype
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ class GatedWindow(torch.autograd.Function):
     """
 
     @staticmethod
+    # Any: torch's context takes whatever attribute it is given.
     def forward(ctx: Any, x: Tensor, mask: Tensor, inputs: Tensor, recurrent: Tensor) -> Tensor:
         rows, steps, _ = x.shape
         width = recurrent.shape[1] // 3
@@ -39,6 +40,7 @@ class GatedWindow(torch.autograd.Function):
         return states[-1].clone()
 
     @staticmethod
+    # Any: as above.
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
         x, inputs, recurrent, entries, states, pasts, there = ctx.saved_tensors
         steps, rows, width = there.shape[0], there.shape[1], states.shape[2]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
-import gymnasium as gym
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from twofold.base.errors import ConfigError
+from twofold.base.foreign import AnySpace
 from twofold.core.protocols import Policy, State
 from twofold.learners.actor_critic import ActorCritic
 from twofold.learners.config import TD3Config
-from twofold.learners.engine import Engine
+from twofold.learners.engine import AnyEngine
 from twofold.learners.nets import Nets, load_module
 from twofold.nets.mlp import MLP, Affine, affine
 from twofold.nets.twin import Twin
@@ -217,8 +217,8 @@ class ItemNetworks(ActorCritic):
     def __init__(
         self,
         cfg: ItemNetConfig,
-        observation_space: gym.Space[Any],
-        action_space: gym.Space[Any],
+        observation_space: AnySpace,
+        action_space: AnySpace,
         generator: torch.Generator,
     ) -> None:
         self.cfg, self.generator, self.action_space = cfg, generator, action_space
@@ -231,12 +231,12 @@ class ItemNetworks(ActorCritic):
     def critic(self) -> ItemCritic:
         return ItemCritic(self.cfg, self.tables, self.generator)
 
-    def engine(self, nets: Nets, cfg: TD3Config, rng: np.random.Generator) -> Engine[Any]:
+    def engine(self, nets: Nets, cfg: TD3Config, rng: np.random.Generator) -> AnyEngine:
         """Gradients by hand for these networks; `rng` draws dropout."""
         from twofold.recsys.engine import ItemAutograd, ItemEngine
 
-        if cfg.engine == "fused":
-            raise ConfigError("learner.engine=fused needs plain MLPs; use engine=auto")
+        if cfg.engine in ("native", "fused"):
+            raise ConfigError(f"learner.engine={cfg.engine} needs plain MLPs; use engine=auto")
         if cfg.engine == "autograd":
             return ItemAutograd(nets, cfg, self.chooser)
         return ItemEngine(nets, cfg, self.chooser, rng)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from twofold.base.command import Command, asks, option, place, settings_given
 
@@ -25,7 +24,7 @@ class Fit:
     run: Path | None = option(
         "the folder that keeps the model (default runs/user_models/...)", default=None, metavar="DIR"
     )
-    settings: dict[str, Any] = settings_given(factory=dict)
+    settings: dict[str, object] = settings_given(factory=dict)
 
 
 @asks
@@ -67,7 +66,7 @@ class Standings:
     env_config: str = option("the data", default="synthetic_users", metavar="NAME", kind="env-config")
     seeds: int = option("seeds of the random baselines", default=3, metavar="N", least=1)
     out: Path | None = option("also write OUT.md, OUT.json and OUT.png", default=None, short="-o")
-    settings: dict[str, Any] = settings_given(factory=dict)
+    settings: dict[str, object] = settings_given(factory=dict)
 
 
 @asks

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
-
-import gymnasium as gym
+from typing import TYPE_CHECKING, Literal
 
 from twofold.base.errors import ConfigError
+from twofold.base.foreign import AnySpace
 from twofold.base.setting import setting, settings
 from twofold.settings.registry import networks
 
@@ -91,8 +90,8 @@ class ItemNetConfig:
 @networks.register("recsys/items", config=ItemNetConfig)
 def make(
     cfg: ItemNetConfig,
-    observation_space: gym.Space[Any],
-    action_space: gym.Space[Any],
+    observation_space: AnySpace,
+    action_space: AnySpace,
     generator: torch.Generator,
 ) -> ItemNetworks:
     """Actor that points into the item space, critics that judge the item shown, and the choice."""

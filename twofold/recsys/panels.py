@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from twofold.recsys.asking import Recommendation
 from twofold.recsys.recommend import Recommender
@@ -11,7 +10,7 @@ from twofold.show.panels import Listing
 
 
 def user_panel(
-    policy: Recommender, history: Sequence[Any], found: Sequence[Recommendation], user: str | None = None
+    policy: Recommender, history: Sequence[object], found: Sequence[Recommendation], user: str | None = None
 ) -> Listing:
     """The history with its ratings, then the recommendations; marked is what was rated in the upper third."""
     labels = policy.labels

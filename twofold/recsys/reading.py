@@ -200,7 +200,7 @@ def _delimited(path: Path, columns: ColumnsConfig | None) -> Parsed:
     found = places(header, columns or ColumnsConfig(), path.name)
     report, skipped = BadRows(path.name), list[int]()
 
-    def skip(row: Any) -> str:  # pyarrow gives its own class, without types
+    def skip(row: Any) -> str:  # Any: pyarrow gives its own class, without types
         skipped.append(row.number)
         if row.text.strip():
             few = row.actual_columns < row.expected_columns

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 from torch import Tensor
@@ -45,7 +45,7 @@ class Seen:
         self.belief = arrays.get("belief")  # [B, b]
         self.longest = 0  # window that was asked for; shorter ones are its end
         # Each key says the type of its value, which the type of one dictionary cannot.
-        self._derived: dict[tuple[Derived[Any], int], Any] = {}
+        self._derived: dict[tuple[object, int], object] = {}
         self._whole: Seen | None = None
         self._rows = slice(None)
 
@@ -102,9 +102,10 @@ class Seen:
 Observation = Mapping[str, Array | Tensor] | Seen
 
 
-def _cut(value: Any, rows: slice) -> Any:
+def _cut(value: object, rows: slice) -> object:
     """Some rows of an array or tensor, or of a tuple of them."""
     if isinstance(value, (np.ndarray, Tensor)):
         return value[rows]
+    assert isinstance(value, tuple)  # as `once` says
     cut = [leaf[rows] for leaf in value]
     return Window(*cut) if isinstance(value, Window) else tuple(cut)

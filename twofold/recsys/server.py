@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 import uvicorn
@@ -19,6 +19,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from twofold.base.errors import UserError
+from twofold.base.values import Values
 from twofold.recsys.recommend import Recommender
 from twofold.recsys.service import Answer, Ask, Busy, Feedback, Health, Noted, Refused, Service
 
@@ -124,7 +125,7 @@ async def _refuse_http(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": error.detail}, error.status_code)
 
 
-def description() -> dict[str, Any]:
+def description() -> Values:
     """The service in OpenAPI's terms, made from the same models that check requests."""
     kinds: list[type[BaseModel]] = [Ask, Answer, Feedback, Noted, Health, Refused]
     ways = [(kind, "validation") for kind in kinds]
@@ -145,16 +146,17 @@ def description() -> dict[str, Any]:
     return {"openapi": "3.1.0", "info": about, "paths": paths, "components": {"schemas": schemas["$defs"]}}
 
 
-def _operation(summary: str, answer: type[BaseModel], ask: type[BaseModel] | None = None) -> dict[str, Any]:
-    found: dict[str, Any] = {"summary": summary, "responses": {"200": _content(answer, "the answer")}}
+def _operation(summary: str, answer: type[BaseModel], ask: type[BaseModel] | None = None) -> Values:
+    responses = {"200": _content(answer, "the answer")}
+    found: Values = {"summary": summary, "responses": responses}
     if ask is not None:
         found["requestBody"] = _content(ask, "the question") | {"required": True}
         refused = {"400": "not JSON", "413": "too long", "422": "a wrong value", "503": "too many questions"}
-        found["responses"] |= {status: _content(Refused, why) for status, why in refused.items()}
+        responses |= {status: _content(Refused, why) for status, why in refused.items()}
     return found
 
 
-def _content(kind: type[BaseModel], about: str) -> dict[str, Any]:
+def _content(kind: type[BaseModel], about: str) -> Values:
     schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
     return {"description": about, "content": {"application/json": {"schema": schema}}}
 

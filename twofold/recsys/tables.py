@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from twofold.base.errors import ConfigError
+from twofold.base.foreign import AnySpace
 from twofold.core.protocols import State
 from twofold.recsys.catalogue import Catalogue, ItemSpace
 from twofold.recsys.data import Array
@@ -68,7 +69,7 @@ class Tables:
         return self._seen[0]
 
     @classmethod
-    def of(cls, action_space: gym.Space[Any], observation_space: gym.Space[Any], chunk: int) -> Tables:
+    def of(cls, action_space: AnySpace, observation_space: AnySpace, chunk: int) -> Tables:
         """From the catalogue of a world's action space; blank ones of its sizes where a policy file will fill them."""
         if isinstance(action_space, ItemSpace):
             return cls(action_space.catalogue, chunk)
@@ -94,7 +95,7 @@ class Tables:
         factors = self.user_factors.numpy(), self.item_factors.numpy(), self.belief_factors.numpy()
         return Catalogue(self.item_vectors.numpy(), *factors, self.belief_noise, self.labels, self.taking)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tables:
+    def __deepcopy__(self, memo: dict[int, object]) -> Tables:
         return self
 
     @property

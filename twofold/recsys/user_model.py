@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from twofold.base.errors import CheckpointError
 from twofold.base.setting import setting, settings
+from twofold.base.values import Json, inside, number, table, text
 from twofold.recsys.data import Array, Dataset
 from twofold.recsys.factorised import FactorisedConfig, fit_factorised, tables
 from twofold.recsys.gaussian import GaussianConfig, fit_gaussian
@@ -136,14 +137,19 @@ def load(folder: Path) -> UserModel:
     arrays, about = unseal(folder / FILE)
     if "user_model" not in about:
         raise CheckpointError(f"{folder / FILE} does not hold a user model: fit it again with `twofold fit`")
-    tables = about["tables"]
+    tables = table(about, "tables")
     worlds = tuple(_unpack(tables[f"world{i}"], f"world{i}", arrays) for i in range(len(tables) - 1))
     spread = Matrix(arrays["spread"]) if "spread" in arrays else None
     mean = _unpack(tables["mean"], "mean", arrays)
-    return UserModel(about["user_model"], mean, worlds, spread, float(about["noise"]), about["report"])
+    report = {
+        part: {name: number(value) for name, value in table(found).items()}
+        for part, found in table(about, "report").items()
+    }
+    kind, noise = text(about, "user_model"), float(number(about, "noise"))
+    return UserModel(kind, mean, worlds, spread, noise, report)
 
 
-def _pack(table: Matrix | Factors, name: str, arrays: dict[str, Array]) -> dict[str, Any]:
+def _pack(table: Matrix | Factors, name: str, arrays: dict[str, Array]) -> dict[str, Json]:
     if isinstance(table, Matrix):
         arrays[name] = np.ascontiguousarray(table.values)
         return {"dense": True}
@@ -151,8 +157,9 @@ def _pack(table: Matrix | Factors, name: str, arrays: dict[str, Array]) -> dict[
     return {"dense": False, "low": table.low, "high": table.high, "rounded": table.rounded}
 
 
-def _unpack(about: dict[str, Any], name: str, arrays: dict[str, Array]) -> Matrix | Factors:
-    if about["dense"]:
+def _unpack(about: Json, name: str, arrays: dict[str, Array]) -> Matrix | Factors:
+    if inside(about, "dense"):
         return Matrix(arrays[name])
     user, item = arrays[f"{name}.user"], arrays[f"{name}.item"]
-    return Factors(user, item, about["low"], about["high"], about["rounded"])
+    low, high = number(about, "low"), number(about, "high")
+    return Factors(user, item, low, high, bool(inside(about, "rounded")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import gymnasium as gym
 import numpy as np
@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from twofold.base.errors import WorldError
+from twofold.base.foreign import AnySpace, Info
 from twofold.core.protocols import State
 from twofold.recsys.belief import Belief
 from twofold.recsys.catalogue import Catalogue, ItemSpace
@@ -87,7 +88,7 @@ class Users(VectorEnv[Obs, Array, Array]):
 
     def _observation_space(self) -> gym.spaces.Dict:
         turns, ids = self.rules.max_turn, np.int32
-        spaces: dict[str, gym.Space[Any]] = {
+        spaces: dict[str, AnySpace] = {
             "user": gym.spaces.Box(-1, self.users - 1, (1,), ids),
             "turn": gym.spaces.Box(0, turns, (1,), ids),
             "block": gym.spaces.Box(0, turns, (1,), ids),
@@ -102,8 +103,8 @@ class Users(VectorEnv[Obs, Array, Array]):
     # ---- Gymnasium ----
 
     def reset(
-        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Obs, dict[str, Any]]:
+        self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None
+    ) -> tuple[Obs, Info]:
         """Start an episode in the masked rows; user and world are functions of the row's seed."""
         mask = np.ones(self.num_envs, bool) if not options else np.asarray(options["reset_mask"])
         rows = np.flatnonzero(mask)
@@ -127,7 +128,7 @@ class Users(VectorEnv[Obs, Array, Array]):
             [d if given[r] is None else given[r] for r, d in zip(rows, drawn, strict=True)], np.int64
         )
 
-    def step(self, actions: Array) -> tuple[Obs, Array, Array, Array, dict[str, Any]]:
+    def step(self, actions: Array) -> tuple[Obs, Array, Array, Array, Info]:
         """Show one item to every user."""
         items = self._items(np.asarray(actions))
         rules, turn = self.rules, self.turn
@@ -238,7 +239,7 @@ class Users(VectorEnv[Obs, Array, Array]):
             setattr(self, name, np.array(snapshot[name]))
         self.belief.load_state_dict(snapshot["belief"])
 
-    def close(self, **_: Any) -> None:
+    def close(self, **_: object) -> None:
         """Nothing is open."""
 
 

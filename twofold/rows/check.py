@@ -2,18 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol, runtime_checkable
 
 import gymnasium as gym
 import numpy as np
 
-from twofold.base import tree
-from twofold.core.experience import blank_like
-from twofold.core.protocols import World
+from twofold.base import finite, tree
+from twofold.base.arrivals import Arrivals
+from twofold.base.errors import WorldError
+from twofold.core.experience import Array, blank_like
+from twofold.core.protocols import State, World
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """A world that can be put back into the middle of its episodes."""
+
+    def snapshot(self) -> State: ...
+
+    def restore(self, snapshot: State, /) -> None: ...
 
 
 def check_world(world: World, steps: int = 200, seed: int = 7) -> list[str]:
     """What is wrong with a world, in words; an empty list if it keeps the contract."""
+    try:
+        return _check_spaces(world) or _check_episodes(world, steps, seed)
+    except WorldError as error:  # of single environments, whose rows look at what they give
+        return [str(error)]
+
+
+def _check_spaces(world: World) -> list[str]:
+    """What can be seen before the first step."""
+    problems = []
+    if not isinstance(world, Resumable):
+        problems.append(
+            "the world has no `snapshot` and `restore`: a run could not be saved. See docs/extending.md"
+        )
+    space = world.single_action_space
+    if isinstance(space, gym.spaces.Box) and not _unit(space):
+        problems.append(
+            f"the action space goes from {space.low.min():g} to {space.high.max():g}: policies act in [-1, 1], and the "
+            "world must rescale"
+        )
+    return problems
+
+
+def _unit(space: gym.spaces.Box) -> bool:
+    return bool((space.low == -1).all() and (space.high == 1).all())
+
+
+def _check_episodes(world: World, steps: int, seed: int) -> list[str]:
+    """Shapes, kinds and finiteness of what it gives; the same again for the same seeds; exact resume."""
     problems: list[str] = []
     rng = np.random.default_rng(seed)
     actions = [_random_actions(world, rng) for _ in range(steps)]
@@ -29,7 +68,7 @@ def check_world(world: World, steps: int = 200, seed: int = 7) -> list[str]:
     return problems
 
 
-def _random_actions(world: World, rng: np.random.Generator) -> Any:
+def _random_actions(world: World, rng: np.random.Generator) -> Array:
     space = world.single_action_space
     if isinstance(space, gym.spaces.MultiDiscrete):
         nvec = np.asarray(space.nvec)
@@ -37,18 +76,21 @@ def _random_actions(world: World, rng: np.random.Generator) -> Any:
     return rng.uniform(-1, 1, (world.num_envs, *(space.shape or ()))).astype(np.float32)
 
 
-def _played(world: World, actions: list[Any], seed: int, problems: list[str]) -> list[Any]:
+def _played(world: World, actions: list[Array], seed: int, problems: list[str]) -> list[object]:
     """Step through the actions, starting new episodes where they end; what was seen."""
     rows = world.num_envs
     seeds = [seed + row for row in range(rows)]
+    arrivals = Arrivals(world, blank_like(world.single_observation_space, rows), rows)
     obs, _ = world.reset(seed=list(seeds), options={"reset_mask": np.ones(rows, bool)})
-    _check_obs(world, obs, "reset", problems)
-    seen: list[Any] = [tree.copy(obs)]
-    for action in actions:
+    problems += [f"reset: {problem}" for problem in arrivals.problems(obs) or _not_finite(obs=obs)]
+    seen: list[object] = [] if problems else [tree.copy(obs)]
+    for number, action in enumerate(actions):
+        if problems:
+            break
         obs, reward, terminated, truncated, _ = world.step(action)
-        _check_obs(world, obs, "step", problems)
-        if np.shape(reward) != (rows,) or not np.isfinite(reward).all():
-            problems.append(f"step returned the reward {reward!r}: it must be {rows} finite numbers")
+        wrong = arrivals.problems(obs, reward, terminated, truncated)
+        wrong = wrong or _not_finite(obs=obs, reward=np.asarray(reward))
+        problems += [f"step {number + 1}: {problem}" for problem in wrong]
         if problems:
             break
         seen.append((tree.copy(obs), np.array(reward), np.array(terminated), np.array(truncated)))
@@ -59,26 +101,18 @@ def _played(world: World, actions: list[Any], seed: int, problems: list[str]) ->
     return seen
 
 
-def _check_obs(world: World, obs: Any, where: str, problems: list[str]) -> None:
-    wanted = dict(tree.items(blank_like(world.single_observation_space, world.num_envs), "obs"))
-    given = dict(tree.items(obs, "obs"))
-    for path in wanted.keys() | given.keys():
-        if path not in given or path not in wanted:
-            problems.append(f"{where}: the observation space and the observation disagree on '{path}'")
-        elif np.shape(given[path]) != wanted[path].shape:
-            shapes = f"{np.shape(given[path])}, the space says {wanted[path].shape}"
-            problems.append(f"{where}: {path} has the shape {shapes}")
-        elif np.asarray(given[path]).dtype.kind == "f" and not np.isfinite(given[path]).all():
-            problems.append(f"{where}: {path} holds NaN or infinity")
+def _not_finite(**arrays: object) -> list[str]:
+    bad = finite.first_bad_row(**arrays)
+    return [f"{bad} holds NaN or infinity"] if bad else []
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, (list, tuple)):
+def _same(one: object, other: object) -> bool:
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
         return len(one) == len(other) and all(_same(a, b) for a, b in zip(one, other, strict=True))
     return tree.equal(one, other)
 
 
-def _check_resume(world: World, actions: list[Any], seed: int) -> list[str]:
+def _check_resume(world: World, actions: list[Array], seed: int) -> list[str]:
     """Snapshot in the middle, play on, restore, play on again: both must agree."""
     rows = world.num_envs
     world.reset(seed=[seed + row for row in range(rows)], options={"reset_mask": np.ones(rows, bool)})

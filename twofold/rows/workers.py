@@ -10,8 +10,9 @@ import multiprocessing
 import signal
 import time
 import traceback
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
-from typing import Any
+from multiprocessing.context import SpawnProcess
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -20,34 +21,53 @@ from safetensors.numpy import save as encode
 
 from twofold.base import tree
 from twofold.base.errors import WorldError
+from twofold.base.foreign import Info
 from twofold.core.experience import Array, Obs, blank_like
 from twofold.core.protocols import State
-from twofold.rows.envs import EnvRows, EpisodeLog, MakeEnv, rows_spaces
+from twofold.rows.envs import EnvRows, EpisodeLog, MakeEnv, Seeds, rows_spaces
 from twofold.settings.imports import import_user_code
 
+Worker = tuple[SpawnProcess, Connection]
 _READY = b"ready"
+_FAILED, _BROKE_CONTRACT = b"!", b"?"  # how a worker's last words begin
+_MESSAGE = 1_000  # letters of an environment's message that are told
 _START_LIMIT = 120.0  # seconds for a new process to import everything and make its environments
 log = logging.getLogger("twofold")
 
 
-def serve(pipe: Connection, make_env: MakeEnv, rows: int, fresh: bool, imports: tuple[str, ...]) -> None:
-    """The worker: answers reset, step and restore until the parent is gone."""
+def serve(
+    pipe: Connection, make_env: MakeEnv, part: tuple[int, int], fresh: bool, imports: tuple[str, ...]
+) -> None:
+    """The worker: answers reset, step and restore of its part of the rows until the parent is gone."""
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(
-            signum, signal.SIG_IGN
-        )  # sent to the whole group: the parent decides what a signal means
+        # Sent to the whole group: the parent decides what a signal means.
+        signal.signal(signum, signal.SIG_IGN)
     _die_with_parent()
     try:
         import_user_code(imports)
-        world = EnvRows(make_env, rows, fresh=fresh)
+        world = EnvRows(make_env, part[1] - part[0], fresh=fresh, first=part[0])
         pipe.send_bytes(_READY)
         while True:
             command, message = pipe.recv_bytes(), decode(pipe.recv_bytes())
             pipe.send_bytes(encode(_answer(world, command, message)))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return
-    except Exception:
-        pipe.send_bytes(b"!" + traceback.format_exc().encode())
+    except WorldError as error:
+        pipe.send_bytes(_BROKE_CONTRACT + _told(str(error)))
+    except Exception as error:
+        pipe.send_bytes(_FAILED + _told(_cause(error)))
+
+
+def _cause(error: Exception) -> str:
+    """What an environment raised, and where."""
+    words = " ".join("".join(traceback.format_exception_only(error)).split())
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{words[:_MESSAGE]} (at {last.filename}:{last.lineno})"
+
+
+def _told(message: str) -> bytes:
+    """A message of bounded length that can be sent, whatever letters are in it."""
+    return message[: 2 * _MESSAGE].encode(errors="backslashreplace")
 
 
 def _die_with_parent() -> None:
@@ -104,20 +124,22 @@ class WorkerRows(VectorEnv):
         self._failures: collections.deque[float] = collections.deque()
         self._obs = blank_like(self.single_observation_space, rows)
         self._starting = set(range(len(self._slices)))
-        self._workers: list[tuple[Any, Connection] | None] = [self._spawn(part) for part in self._slices]
+        self._workers: list[Worker | None] = [self._spawn(part) for part in self._slices]
 
-    def _spawn(self, part: slice) -> tuple[Any, Connection]:
+    def _spawn(self, part: slice) -> Worker:
         make_env, fresh, imports = self._arguments
         ours, theirs = self._context.Pipe()
         process = self._context.Process(
-            target=serve, args=(theirs, make_env, part.stop - part.start, fresh, imports), daemon=True
+            target=serve, args=(theirs, make_env, (part.start, part.stop), fresh, imports), daemon=True
         )
         process.start()
         theirs.close()
         return process, ours
 
-    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Obs, dict[str, Any]]:
+    def reset(self, *, seed: Seeds = None, options: Info | None = None) -> tuple[Obs, Info]:
         mask = (options or {}).get("reset_mask", np.ones(self.num_envs, bool))
+        if not isinstance(seed, Sequence):
+            raise TypeError("worker rows take a seed for each row")
         seeds = np.array([-1 if s is None else s for s in seed], np.int64)
         for row in np.flatnonzero(mask).tolist():
             self.log.start(row, int(seeds[row]))
@@ -153,7 +175,7 @@ class WorkerRows(VectorEnv):
                 break
         return tree.equal(tree.index(before, rows), tree.index(tree.index(self._obs, part), rows))
 
-    def step(self, actions: Array) -> tuple[Obs, Array, Array, Array, dict[str, Any]]:
+    def step(self, actions: Array) -> tuple[Obs, Array, Array, Array, Info]:
         rows = self.num_envs
         self._obs = tree.copy(self._obs)
         reward, terminated, truncated = np.zeros(rows), np.zeros(rows, bool), np.zeros(rows, bool)
@@ -172,7 +194,7 @@ class WorkerRows(VectorEnv):
                 values[part] = answer[name]
         for row in np.flatnonzero(~broken).tolist():
             self.log.step(row, actions[row])
-        info: dict[str, Any] = {"episode": episode} if episode else {}
+        info: Info = {"episode": episode} if episode else {}
         return self._obs, reward, terminated, truncated, info | ({"broken": broken} if broken.any() else {})
 
     def _step_again(self, i: int, actions: Array) -> dict[str, Array] | None:
@@ -187,7 +209,7 @@ class WorkerRows(VectorEnv):
             leaf[self._slices[i]] = old  # the last that was real
         return None
 
-    def _worker(self, i: int) -> tuple[Any, Connection]:
+    def _worker(self, i: int) -> Worker:
         worker = self._workers[i]
         if worker is None:
             raise WorldError("the environment workers are stopped")
@@ -219,8 +241,11 @@ class WorkerRows(VectorEnv):
         except (EOFError, OSError):
             process.join(1.0)
             content, cause = None, f"the process died (exit code {process.exitcode})"
-        if content is not None and content[:1] == b"!":
-            cause = content[1:].decode(errors="replace").strip().splitlines()[-1]
+        if content is not None and content[:1] == _BROKE_CONTRACT:  # a new process would do the same again
+            self.close_extras()
+            raise WorldError(content[1:].decode(errors="replace"))
+        if content is not None and content[:1] == _FAILED:
+            cause = content[1:].decode(errors="replace")
             content = None
         if content is None:
             self._restart(i, cause)
@@ -277,6 +302,6 @@ class WorkerRows(VectorEnv):
                     "an environment worker failed while its episode was played again; try once more"
                 )
 
-    def close_extras(self, **kwargs: Any) -> None:
+    def close_extras(self, **kwargs: object) -> None:
         for i in range(len(self._workers)):
             self._stop(i)

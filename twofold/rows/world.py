@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from twofold.base.errors import WorldError
 from twofold.core.experience import Array
@@ -57,7 +56,7 @@ def make_rows(
 def make_world(config: Config, *, purpose: str, rows: int, imports: tuple[str, ...] = ()) -> World:
     """The world of a config for training or for one of its evaluations."""
     entry = worlds.get(config.env)
-    how: dict[str, Any] = {}
+    how: dict[str, Where] = {}
     if purpose == "train" and config.trainer.workers:
         if not entry.workers:
             raise WorldError(f"the world '{config.env}' steps all rows in one call: set trainer.workers=0")

@@ -12,17 +12,18 @@ from pydantic import TypeAdapter, ValidationError
 
 from twofold.base.errors import ConfigError
 from twofold.base.setting import problem
+from twofold.base.values import Values
 from twofold.settings.schema import Schema, nearest
 
 Instance = TypeVar("Instance")
 
 
 @lru_cache(maxsize=128)
-def _adapter(cls: Any) -> TypeAdapter[Any]:
+def _adapter(cls: type) -> TypeAdapter[Any]:  # Any: lru_cache forgets that it is one of `cls`
     return TypeAdapter(cls)
 
 
-def checked(cls: type[Instance], values: dict[str, Any], prefix: str, schema: Schema) -> Instance:
+def checked(cls: type[Instance], values: Values, prefix: str, schema: Schema) -> Instance:
     """An instance of `cls` from nested values; the first wrong one is an error that names it."""
     try:
         return _validated(cls, values)
@@ -35,37 +36,46 @@ def checked(cls: type[Instance], values: dict[str, Any], prefix: str, schema: Sc
         raise _named(error, prefix, schema) from None
 
 
-def _validated(cls: type[Instance], values: dict[str, Any]) -> Instance:
+def _validated(cls: type[Instance], values: Values) -> Instance:
     # As JSON, in which a list may be a tuple while nothing else changes its type on the way.
     made: Instance = _adapter(cast(Hashable, cls)).validate_json(json.dumps(values, default=str), strict=True)
     return made
 
 
-def _mended(values: dict[str, Any], error: ValidationError) -> bool:
+def _mended(values: Values, error: ValidationError) -> bool:
     """Put right in place what people write and JSON's types refuse: 25e3, one number for a list, 5 for a text."""
     changed = False
     for one in error.errors():
-        holder: Any = values
+        holder: object = values
         for part in one["loc"][:-1]:
             holder = _inside(holder, part)
         key, kind = one["loc"][-1], one["type"]
-        given = holder.get(key) if isinstance(holder, dict) else (holder[int(key) :] or [None])[0]
+        given = _inside(holder, key)
         number = isinstance(given, (int, float)) and not isinstance(given, bool)
         if kind == "int_type" and isinstance(given, float) and given.is_integer():
-            holder[key], changed = int(given), True
+            changed |= _put(holder, key, int(given))
         elif kind == "tuple_type" and not isinstance(given, (dict, list)) and given is not None:
-            holder[key], changed = [_whole(given)], True
+            changed |= _put(holder, key, [_whole(given)])
         elif kind == "string_type" and number:
-            holder[key], changed = str(given), True
+            changed |= _put(holder, key, str(given))
     return changed
 
 
-def _inside(holder: Any, part: Any) -> Any:
-    known = part in holder if isinstance(holder, dict) else isinstance(holder, list)
-    return holder[part] if known else {}
+def _inside(holder: object, part: int | str) -> object:
+    if isinstance(holder, dict):
+        return holder.get(part)
+    return holder[part] if isinstance(holder, list) and isinstance(part, int) and part < len(holder) else None
 
 
-def _whole(value: Any) -> Any:
+def _put(holder: object, part: int | str, value: object) -> bool:
+    if isinstance(holder, dict):
+        holder[part] = value
+    elif isinstance(holder, list):
+        holder[int(part)] = value
+    return isinstance(holder, (dict, list))
+
+
+def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -89,9 +99,11 @@ def _named(error: ValidationError, prefix: str, schema: Schema) -> ConfigError:
     return ConfigError(problem(one, prefix) + (f"; did you mean '{hint}'?" if hint else ""))
 
 
-def flat(instance: Any, prefix: str = "") -> dict[str, Any]:
+def flat(instance: object, prefix: str = "") -> Values:
     """The settings of an instance by dotted name; an absent group is one None, a dictionary one value."""
-    found: dict[str, Any] = {}
+    found: Values = {}
+    if not dataclasses.is_dataclass(instance):
+        raise TypeError(f"{instance!r} is not an instance of a class of settings")
     for entry in dataclasses.fields(instance):
         value, path = getattr(instance, entry.name), f"{prefix}{entry.name}"
         if dataclasses.is_dataclass(value):
@@ -101,5 +113,11 @@ def flat(instance: Any, prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def _plain_dict(value: dict[str, Any]) -> dict[str, Any]:
-    return {k: dataclasses.asdict(v) if dataclasses.is_dataclass(v) else v for k, v in value.items()}  # type: ignore[arg-type]
+def _plain_dict(value: Values) -> Values:
+    return {k: _plain(v) for k, v in value.items()}
+
+
+def _plain(value: object) -> object:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    return value

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from twofold.base.errors import ConfigError, UnknownSetting
 from twofold.base.setting import setting, settings
+from twofold.base.values import Values
 from twofold.core.replay import ReplayConfig
 from twofold.core.trainer import TrainerConfig
 from twofold.settings.check import checked, flat
 from twofold.settings.presets import DEFAULT, Kind, find_config, flatten, read_yaml
-from twofold.settings.registry import Registry, learners, networks, worlds
+from twofold.settings.registry import learners, networks, worlds
 from twofold.settings.schema import REQUIRED, Schema, Setting, resolve_names, schema_of
 
 # Settings that choose a part, with their defaults, and the section that belongs to the part.
@@ -58,7 +60,7 @@ class Layer:
     """Settings from one place, as dotted names."""
 
     name: str
-    values: dict[str, Any]
+    values: Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Resolved:
     """The config, its values as dotted names, and the layer that set each."""
 
     config: Config
-    values: dict[str, Any]
+    values: Values
     origin: dict[str, str]
 
 
@@ -89,18 +91,19 @@ def own_settings(cls: type[Own], given: object) -> Own:
     return given
 
 
-def settings_from(cls: type[Own], values: dict[str, Any], prefix: str) -> Own:
+def settings_from(cls: type[Own], values: Mapping[str, object], prefix: str) -> Own:
     """Settings of a part from values that no layer held, checked like those of a config file."""
     schema = schema_of(cls, prefix)
     tree, _ = _overlaid(
         [Layer(prefix.rstrip("."), {f"{prefix}{k}": v for k, v in flatten(values).items()})], schema
     )
     for part in prefix.rstrip(".").split("."):
-        tree = tree.get(part, {})
+        inner = tree.get(part)
+        tree = inner if isinstance(inner, dict) else {}
     return checked(cls, tree, prefix, schema)
 
 
-def layers_for(config: str | None, env_config: str | None, overrides: dict[str, Any]) -> list[Layer]:
+def layers_for(config: str | None, env_config: str | None, overrides: Mapping[str, object]) -> list[Layer]:
     """The four layers, lowest first."""
     found = [Layer("default.yaml", flatten(read_yaml(DEFAULT)))]
     named: tuple[tuple[Kind, str | None], ...] = (("envs", env_config), ("algs", config))
@@ -111,33 +114,38 @@ def layers_for(config: str | None, env_config: str | None, overrides: dict[str, 
     return [*found, Layer("command line", overrides)]
 
 
-def load(config: str | None = None, env_config: str | None = None, **overrides: Any) -> Resolved:
+def load(config: str | None = None, env_config: str | None = None, **overrides: object) -> Resolved:
     """Resolve a config by preset names and overrides, as the command line does."""
     return resolve(layers_for(config, env_config, flatten(overrides)))
 
 
-def from_values(values: dict[str, Any], source: str) -> Resolved:
+def from_values(values: Mapping[str, object], source: str) -> Resolved:
     """Rebuild a config from the dotted values that a run directory keeps."""
     return resolve([Layer(source, values)])
 
 
-def agent_of(values: dict[str, Any]) -> Agent:
+def agent_of(values: Mapping[str, object]) -> Agent:
     """The part of a config that acting needs; its world is not looked at."""
     chosen = _CHOICES | {name: str(values[name]) for name in ("learner.name", "networks.name")}
-    registries: tuple[tuple[str, Registry[Any]], ...] = (("learner", learners), ("networks", networks))
-    classes = {part: registry.get(chosen[f"{part}.name"]).config for part, registry in registries}
+    classes = {
+        "learner": learners.get(chosen["learner.name"]).config,
+        "networks": networks.get(chosen["networks.name"]).config,
+    }
     schema = schema_for(classes)
     own = {k: v for k, v in values.items() if k.startswith(tuple(f"{part}." for part in classes))}
     tree, _ = _overlaid([Layer("the policy", own)], schema)
-    made = {part: checked(cls, _unnamed(tree, part), f"{part}.", schema) for part, cls in classes.items()}
+    made: Values = {
+        part: checked(cls, _unnamed(tree, part), f"{part}.", schema) for part, cls in classes.items()
+    }
     return Agent(chosen["learner.name"], made["learner"], chosen["networks.name"], made["networks"])
 
 
-def _unnamed(tree: dict[str, Any], part: str) -> dict[str, Any]:
-    return {key: value for key, value in tree.get(part, {}).items() if key != "name"}
+def _unnamed(tree: Values, part: str) -> Values:
+    group = tree.get(part)
+    return {k: v for k, v in group.items() if k != "name"} if isinstance(group, dict) else {}
 
 
-def plain(values: dict[str, Any]) -> dict[str, Any]:
+def plain(values: Values) -> Values:
     """Dotted values as JSON can hold them."""
     return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
@@ -197,20 +205,31 @@ def resolve(layers: list[Layer]) -> Resolved:
     classes = sections(chosen)
     schema = schema_for(classes)
     tree, origin = _overlaid(layers, schema)
-    made: dict[str, Any] = {
+    made: Values = {
         name: checked(cls, _unnamed(tree, name), f"{name}.", schema) for name, cls in classes.items()
     }
     run = checked(RunSettings, {k: v for k, v in tree.items() if k not in classes}, "", schema)
-    names: dict[str, Any] = {f"{part}_name": chosen[f"{part}.name"] for part in ("learner", "networks")}
-    config = Config(**flat(run), **names, **made)
+    config = Config(
+        learner_name=chosen["learner.name"],
+        learner=made["learner"],
+        networks_name=chosen["networks.name"],
+        networks=made["networks"],
+        seed=run.seed,
+        threads=run.threads,
+        debug=run.debug,
+        env=run.env,
+        env_args=made["env_args"],
+        replay=own_settings(ReplayConfig, made["replay"]),
+        trainer=own_settings(TrainerConfig, made["trainer"]),
+    )
     values = flat(run) | {k: v for name, part in made.items() for k, v in flat(part, f"{name}.").items()}
     values |= {name: chosen[name] for name in ("learner.name", "networks.name")}
     return Resolved(config, values, {path: _set_by(path, origin) for path in values})
 
 
-def _overlaid(layers: list[Layer], schema: Schema) -> tuple[dict[str, Any], dict[str, str]]:
+def _overlaid(layers: list[Layer], schema: Schema) -> tuple[Values, dict[str, str]]:
     """All layers as one nested dict, and which layer set each name."""
-    tree: dict[str, Any] = {}
+    tree: Values = {}
     origin: dict[str, str] = {}
     for layer in layers:
         for key, value in layer.values.items():
@@ -233,7 +252,7 @@ def _paths(layer: Layer, key: str, schema: Schema) -> tuple[str, ...]:
         raise ConfigError(f"{layer.name}: {error}") from None
 
 
-def _complete(tree: dict[str, Any], group: str, schema: Schema) -> None:
+def _complete(tree: Values, group: str, schema: Schema) -> None:
     """Give a group that is partly set the defaults of this setting, which may differ from those of its class."""
     *above, last = group.split(".")
     for part in above:
@@ -250,7 +269,7 @@ def _complete(tree: dict[str, Any], group: str, schema: Schema) -> None:
             given.setdefault(name, leaf.default)
 
 
-def _put(tree: dict[str, Any], parts: list[str], value: Any) -> None:
+def _put(tree: Values, parts: list[str], value: object) -> None:
     """Set a value below nested dicts; a bare number where a group is opened becomes the group's start."""
     *above, last = parts
     for part in above:

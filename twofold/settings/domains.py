@@ -47,9 +47,11 @@ class Domain:
                 raise MissingPackage(missing, self.extra or self.name, f"the domain '{self.name}'") from None
 
 
+# Any: what it takes and gives is said beside the field of `Domain` that names it.
 def function_at(place: str) -> Callable[..., Any]:
     """The function that a domain names as 'module:function'."""
     module, _, name = place.partition(":")
+    # Any: a module that is imported by name has no types.
     found: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return found
 

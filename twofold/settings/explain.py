@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any, get_args
+from typing import get_args
 
 from pydantic import TypeAdapter
 
 from twofold.base.errors import ConfigError
+from twofold.base.values import Values
 from twofold.settings.config import Config, RunSettings, sections
 from twofold.settings.schema import REQUIRED, Setting, group_of, is_dict, nearest, schema_of, type_name
 
@@ -75,25 +76,22 @@ def _lines(setting: Setting) -> str:
     )
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, dict):
         return f"{{{', '.join(map(str, value))}}}"
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         given = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
         blank = type(value)()
         return str({k: v for k, v in given.items() if v != getattr(blank, k)} or "as listed")
-    return (
-        {None: "null", True: "true", False: "false"}.get(value, str(value))
-        if _hashable(value)
-        else str(value)
-    )
+    words: dict[object, str] = {None: "null", True: "true", False: "false"}
+    return words.get(value, str(value)) if _hashable(value) else str(value)
 
 
-def _hashable(value: Any) -> bool:
+def _hashable(value: object) -> bool:
     return isinstance(value, (bool, str)) or value is None
 
 
-def json_schema(config: Config) -> dict[str, Any]:
+def json_schema(config: Config) -> Values:
     """A schema of the YAML files for these parts: editors complete names and check values with it."""
     chosen = {"env": config.env, "learner.name": config.learner_name, "networks.name": config.networks_name}
     whole = TypeAdapter(RunSettings).json_schema()

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import yaml
 
 from twofold.base.errors import ConfigError
+from twofold.base.values import Values
 from twofold.settings.domains import domains
 from twofold.settings.schema import nearest
 
@@ -35,7 +36,7 @@ class Preset:
     worlds: tuple[str, ...]  # presets of worlds that it is made for; empty: any of its domain
 
 
-def parse_value(text: str) -> Any:
+def parse_value(text: str) -> object:
     """A command-line value by YAML's rules, plus 1e-3 as a number; 'a,b' is a list."""
     if "," in text and text[:1] not in "[{\"'":
         return [parse_value(part) for part in text.split(",") if part]
@@ -45,7 +46,7 @@ def parse_value(text: str) -> Any:
         return text
 
 
-def numbers_of(value: Any) -> Any:
+def numbers_of(value: object) -> object:
     """YAML 1.1 reads 1e-3 as a string: make it the number it looks like, everywhere inside `value`."""
     if isinstance(value, str) and _NUMBER.match(value):
         return float(value)
@@ -54,7 +55,7 @@ def numbers_of(value: Any) -> Any:
     return [numbers_of(v) for v in value] if isinstance(value, list) else value
 
 
-def read_yaml(path: Path, depth: int = 0) -> dict[str, Any]:
+def read_yaml(path: Path, depth: int = 0) -> Values:
     """The file as nested dicts; its `extends` is read first and overlaid."""
     content = _parsed(path)
     base = content.get("extends")
@@ -66,7 +67,7 @@ def read_yaml(path: Path, depth: int = 0) -> dict[str, Any]:
     return overlay(read_yaml(_base(path, str(base)), depth + 1), content)
 
 
-def _parsed(path: Path) -> dict[str, Any]:
+def _parsed(path: Path) -> Values:
     if not path.is_file():
         raise ConfigError(f"no config file {path}")
     if path.stat().st_size > _MAX_CONFIG_BYTES:
@@ -100,7 +101,7 @@ def _brackets(text: str) -> int:
     return max(itertools.accumulate(steps), default=0)
 
 
-def overlay(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+def overlay(below: Mapping[str, object], above: Mapping[str, object]) -> Values:
     """Nested dicts merged, `above` wins."""
     merged = dict(below)
     for key, value in above.items():
@@ -109,9 +110,9 @@ def overlay(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def flatten(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(nested: Mapping[str, object], prefix: str = "") -> Values:
     """Nested dicts as dotted names."""
-    flat: dict[str, Any] = {}
+    flat: Values = {}
     for key, value in nested.items():
         path = f"{prefix}{key}"
         if isinstance(value, dict) and value:
@@ -142,7 +143,8 @@ def presets(kind: Kind) -> list[Preset]:
 
 def _described(path: Path, domain: str) -> Preset:
     first = path.read_text().partition("\n")[0]
-    made_for = tuple(str(name) for name in _parsed(path).get("worlds", ()))
+    named = _parsed(path).get("worlds")
+    made_for = tuple(map(str, named)) if isinstance(named, list) else ()
     return Preset(
         path.stem, path, domain, first.removeprefix("# ") if first.startswith("# ") else "", made_for
     )

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from twofold.base.errors import ConfigError, MissingPackage, UnknownPart
+from twofold.core.protocols import AnyLearner
 from twofold.settings.domains import domains
 from twofold.settings.schema import nearest
 
 if TYPE_CHECKING:
-    from twofold.core.protocols import Learner, World
+    from twofold.core.protocols import World
 
-Made = TypeVar("Made")
+MadeWorld = TypeVar("MadeWorld", bound="Callable[..., World]")
+MadeLearner = TypeVar("MadeLearner", bound="Callable[..., AnyLearner]")
+Made = TypeVar("Made", bound=Callable[..., object])
 # Purposes of a world's evaluation worlds, or what says them for its settings; the first chooses the best policy.
-Evaluations = tuple[str, ...] | Callable[[Any], tuple[str, ...]]
+Evaluations = tuple[str, ...] | Callable[..., tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -23,9 +26,8 @@ class Entry:
     """A registered part: its name, the class of its settings, and its first line of documentation."""
 
     name: str
-    make: Callable[
-        ..., Any
-    ]  # its first argument is an instance of `config`; the rest is said by the registry
+    # Its first argument is an instance of `config`; the rest is said by the registry.
+    make: Callable[..., object]
     config: type
     doc: str
 
@@ -37,14 +39,14 @@ class WorldEntry(Entry):
     make: Callable[..., World]
     evaluations: Evaluations = ("eval",)
     workers: bool = False  # whether its rows can live in worker processes
-    view: Callable[[Any, str], Any] | None = None  # (settings, mode) -> one row that shows itself
+    view: Callable[..., World] | None = None  # (settings, mode) -> one row that shows itself
 
 
 @dataclass(frozen=True)
 class LearnerEntry(Entry):
     """`make(settings, *, networks, observation_space, action_space, rngs)` -> Learner."""
 
-    make: Callable[..., Learner[Any]]
+    make: Callable[..., AnyLearner]
 
 
 EntryT = TypeVar("EntryT", bound=Entry)
@@ -101,11 +103,11 @@ class Registry(Generic[EntryT]):
             domains()[namespace].load()
 
 
-def _place(make: Callable[..., Any]) -> tuple[str, str]:
+def _place(make: Callable[..., object]) -> tuple[str, str]:
     return make.__module__, getattr(make, "__qualname__", type(make).__qualname__)
 
 
-def _doc(make: Callable[..., Any]) -> str:
+def _doc(make: Callable[..., object]) -> str:
     return (make.__doc__ or "").strip().partition("\n")[0]
 
 
@@ -119,11 +121,11 @@ class Worlds(Registry[WorldEntry]):
         config: type,
         evaluations: Evaluations = ("eval",),
         workers: bool = False,
-        view: Callable[[Any, str], Any] | None = None,
-    ) -> Callable[[Made], Made]:
+        view: Callable[..., World] | None = None,
+    ) -> Callable[[MadeWorld], MadeWorld]:
         """Put the decorated function or class under `name`."""
 
-        def keep(make: Any) -> Any:
+        def keep(make: MadeWorld) -> MadeWorld:
             self.add(WorldEntry(name, make, config, _doc(make), evaluations, workers, view))
             return make
 
@@ -133,10 +135,10 @@ class Worlds(Registry[WorldEntry]):
 class Learners(Registry[LearnerEntry]):
     """The learners."""
 
-    def register(self, name: str, *, config: type) -> Callable[[Made], Made]:
+    def register(self, name: str, *, config: type) -> Callable[[MadeLearner], MadeLearner]:
         """Put the decorated function or class under `name`."""
 
-        def keep(make: Any) -> Any:
+        def keep(make: MadeLearner) -> MadeLearner:
             self.add(LearnerEntry(name, make, config, _doc(make)))
             return make
 
@@ -149,7 +151,7 @@ class Networks(Registry[Entry]):
     def register(self, name: str, *, config: type) -> Callable[[Made], Made]:
         """Put the decorated function or class under `name`."""
 
-        def keep(make: Any) -> Any:
+        def keep(make: Made) -> Made:
             self.add(Entry(name, make, config, _doc(make)))
             return make
 

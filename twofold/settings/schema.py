@@ -7,8 +7,9 @@ import types
 import typing
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Literal, Union, get_args, get_origin
 
+from pydantic.dataclasses import is_pydantic_dataclass
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
@@ -25,8 +26,8 @@ class Setting:
     """One setting as it was declared."""
 
     path: str
-    type: Any
-    default: Any  # REQUIRED where there is none
+    type: object
+    default: object  # REQUIRED where there is none
     meaning: str = ""
     bounds: str = ""
     unit: str = ""
@@ -55,23 +56,24 @@ class Schema:
         return next((p for p in above if p in self.leaves and is_dict(self.leaves[p].type)), None)
 
 
-def group_of(kind: Any) -> type | None:
+def group_of(kind: object) -> type | None:
     """The class of settings that a type is, or may be beside None."""
     options = [k for k in get_args(kind) if k is not type(None)] if get_origin(kind) in _UNIONS else [kind]
-    return options[0] if len(options) == 1 and dataclasses.is_dataclass(options[0]) else None  # type: ignore[return-value]
+    only = options[0] if len(options) == 1 else None
+    return only if isinstance(only, type) and dataclasses.is_dataclass(only) else None
 
 
 _UNIONS = (Union, types.UnionType)
 
 
-def schema_of(cls: type, prefix: str = "", given: Any = None) -> Schema:
+def schema_of(cls: type, prefix: str = "", given: object = None) -> Schema:
     """Every setting of a class by dotted name; nested classes are opened, `given` is their default instance."""
     hints = typing.get_type_hints(cls)
     leaves: dict[str, Setting] = {}
     groups: dict[str, Setting] = {}
     for entry in dataclasses.fields(cls):
         path, kind = f"{prefix}{entry.name}", hints[entry.name]
-        info = getattr(cls, "__pydantic_fields__", {}).get(entry.name)
+        info = cls.__pydantic_fields__.get(entry.name) if is_pydantic_dataclass(cls) else None
         default = _default(entry, info) if given is None else getattr(given, entry.name)
         inner, declared = group_of(kind), _declared(path, kind, default, info, entry)
         if inner is None:
@@ -82,23 +84,27 @@ def schema_of(cls: type, prefix: str = "", given: Any = None) -> Schema:
     return Schema(leaves, groups)
 
 
-def _default(entry: Any, info: FieldInfo | None) -> Any:
+def _default(entry: dataclasses.Field[object], info: FieldInfo | None) -> object:
     if info is not None:
         default = info.get_default(call_default_factory=True)
         return REQUIRED if default is PydanticUndefined else default
-    return entry.default_factory() if entry.default_factory is not REQUIRED else entry.default
+    made = entry.default_factory
+    return entry.default if made is dataclasses.MISSING else made()
 
 
 _SIGNS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
-def _declared(path: str, kind: Any, default: Any, info: FieldInfo | None, entry: Any) -> Setting:
+def _declared(
+    path: str, kind: object, default: object, info: FieldInfo | None, entry: dataclasses.Field[object]
+) -> Setting:
     if info is None:  # a plain dataclass says less
         return Setting(path, kind, default, aliases=tuple(entry.metadata.get("aliases", ())))
     limits = [
         (word, getattr(m, sign)) for m in info.metadata for sign, word in _SIGNS.items() if hasattr(m, sign)
     ]
-    extra: Any = info.json_schema_extra or {}
+    extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
+    aliases = extra.get("aliases")
     bounds = ", ".join(f"{word} {limit:g}" for word, limit in limits)
     return Setting(
         path,
@@ -106,13 +112,13 @@ def _declared(path: str, kind: Any, default: Any, info: FieldInfo | None, entry:
         default,
         info.description or "",
         bounds,
-        extra.get("unit", ""),
-        tuple(extra.get("aliases", ())),
+        str(extra.get("unit", "")),
+        tuple(map(str, aliases)) if isinstance(aliases, list) else (),
         bool(extra.get("neutral", False)),
     )
 
 
-def type_name(kind: Any) -> str:
+def type_name(kind: object) -> str:
     """A type as a reader of settings knows it."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Literal:
@@ -124,11 +130,12 @@ def type_name(kind: Any) -> str:
     if is_dict(kind):
         inside = group_of(inner[1]) if inner else None
         return "dictionary" if inside is None else f"dictionary of {inside.__name__}"
-    names = {int: "whole number", float: "number", bool: "true | false", str: "text"}
-    return names.get(kind, getattr(kind, "__name__", str(kind)))
+    names: dict[object, str] = {int: "whole number", float: "number", bool: "true | false", str: "text"}
+    own = origin or kind
+    return names.get(kind, own.__name__ if isinstance(own, type) else str(kind))
 
 
-def is_dict(kind: Any) -> bool:
+def is_dict(kind: object) -> bool:
     return kind is dict or get_origin(kind) is dict
 
 

@@ -9,12 +9,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twofold.base.progress import Standing, Tell
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
 _WINDOW = 15.0  # seconds over which speed is measured
 _PATIENCE = 0.6  # seconds after which work is worth a line
@@ -94,7 +95,7 @@ class Terminal:
             redirect_stdout=both, vertical_overflow="crop",
         )  # fmt: skip
 
-    def _render(self) -> Any:
+    def _render(self) -> Text:
         from rich.text import Text
 
         now, width = time.monotonic(), self.console.width - 4  # the terminal echoes ^C behind it

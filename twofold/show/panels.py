@@ -10,11 +10,12 @@ import dataclasses
 import json
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from twofold.base.errors import UserError
+from twofold.base.values import Values
 from twofold.store import files
 
 MAX_BYTES = 8_000_000
@@ -108,7 +109,7 @@ class Replay:
 
 
 Panel = HeatMap | Listing | Trajectory | Replay
-_KINDS: dict[str, type[Any]] = {c.kind: c for c in (HeatMap, Listing, Trajectory, Replay)}
+_KINDS: dict[str, type[Panel]] = {c.kind: c for c in (HeatMap, Listing, Trajectory, Replay)}
 
 
 def write_panel(run: Path, name: str, panel: Panel) -> Path:
@@ -125,23 +126,24 @@ def write_panel(run: Path, name: str, panel: Panel) -> Path:
     return folder / f"{name}.json"
 
 
-def read_panel(path: Path) -> dict[str, Any]:
+def read_panel(path: Path) -> Values:
     """A panel as data, checked as strictly as if it had been made here."""
     record = files.parse_json(files.read_regular(path, MAX_BYTES), path)
-    if not isinstance(record, dict) or record.get("kind") not in _KINDS:
+    kind = record.get("kind") if isinstance(record, dict) else None
+    if not isinstance(record, dict) or not isinstance(kind, str) or kind not in _KINDS:
         raise UserError(f"{path} is no panel: its kind must be one of {', '.join(_KINDS)}")
-    cls = _KINDS[record["kind"]]
-    known = {entry.name for entry in dataclasses.fields(cls)}
+    make: Callable[..., Panel] = _KINDS[kind]
+    known = {entry.name for entry in dataclasses.fields(_KINDS[kind])}
     if set(record) - known:
         raise UserError(f"{path}: unknown parts {', '.join(sorted(set(record) - known))[:200]}")
     try:
         _finite(record)
-        return dataclasses.asdict(cls(**record))
+        return dataclasses.asdict(make(**record))
     except (TypeError, ValueError, AttributeError, RecursionError) as error:
         raise UserError(f"{path} is damaged: {str(error)[:200]}") from None
 
 
-def _finite(value: Any) -> None:
+def _finite(value: object) -> None:
     """Refuse numbers that no page can draw."""
     if isinstance(value, dict):
         value = list(value.values())

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from twofold.base.errors import UserError
-from twofold.core.protocols import Policy
+from twofold.base.foreign import Shown
+from twofold.core.experience import Array
+from twofold.core.protocols import Policy, World
 from twofold.settings.config import Config
 from twofold.settings.registry import worlds
 
 
-def viewed_world(config: Config, mode: str) -> tuple[Any, str | None]:
+def viewed_world(config: Config, mode: str) -> tuple[World | None, str | None]:
     """One row of the world that can show itself, or (None, why not) on a machine that cannot render."""
     viewer = worlds.get(config.env).view
     if viewer is None:
         raise UserError(f"the world '{config.env}' has no pictures to show")
     try:
         world = viewer(config.env_args, mode)
+        if not isinstance(world, Shown):
+            raise TypeError(f"{type(world).__name__} cannot draw itself")
         world.reset(seed=[0], options={"reset_mask": np.ones(1, bool)})
         world.render()
     except Exception as error:  # drivers are missing in ways of their own, each with its own kind of error
@@ -31,25 +34,26 @@ def viewed_world(config: Config, mode: str) -> tuple[Any, str | None]:
 
 
 def play(
-    world: Any, policy: Policy, seed: int, *, frames: bool, limit: int = 5000
-) -> tuple[list[Any], float]:
+    world: World, policy: Policy, seed: int, *, frames: bool, limit: int = 5000
+) -> tuple[list[Array], float]:
     """One episode: its frames (if asked for) and its return."""
     row = np.ones(1, bool)
     obs, _ = world.reset(seed=[seed], options={"reset_mask": row})
     policy.reset(row)
-    shown = [world.render()[0]] if frames else []
+    drawn = world if frames and isinstance(world, Shown) else None
+    shown: list[Array] = [drawn.render()[0]] if drawn else []
     total = 0.0
     for _ in range(limit):
         obs, reward, terminated, truncated, _ = world.step(policy.act(obs))
         total += float(reward[0])
-        if frames:
-            shown.append(world.render()[0])
+        if drawn:
+            shown.append(drawn.render()[0])
         if terminated[0] or truncated[0]:
             break
     return shown, total
 
 
-def write_video(frames: list[Any], path: Path, fps: int) -> Path:
+def write_video(frames: list[Array], path: Path, fps: int) -> Path:
     """An mp4 that every player opens, or a small GIF if the name ends so."""
     if path.suffix.lower() == ".gif":
         return _write_gif(frames, path, fps)
@@ -66,7 +70,7 @@ def write_video(frames: list[Any], path: Path, fps: int) -> Path:
     return path
 
 
-def _write_gif(frames: list[Any], path: Path, fps: int, width: int = 360, colours: int = 48) -> Path:
+def _write_gif(frames: list[Array], path: Path, fps: int, width: int = 360, colours: int = 48) -> Path:
     """At most 12 pictures a second in few colours: small enough for a page."""
     from PIL import Image
 
@@ -82,7 +86,7 @@ def _write_gif(frames: list[Any], path: Path, fps: int, width: int = 360, colour
     return path
 
 
-def side_by_side(left: list[Any], right: list[Any]) -> list[Any]:
+def side_by_side(left: list[Array], right: list[Array]) -> list[Array]:
     """Two episodes next to each other; the shorter one waits on its last frame."""
     length = max(len(left), len(right))
     padded = [frames + [frames[-1]] * (length - len(frames)) for frames in (left, right)]

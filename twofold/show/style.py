@@ -5,14 +5,16 @@ from __future__ import annotations
 import io
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twofold.base.errors import UserError
+from twofold.base.values import Array
 from twofold.store.files import replace_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.typing import RcKeyType
 
 # Okabe and Ito's colours without their yellow, which vanishes on white; the second of each pair is for dark pages.
 PALETTE = (
@@ -25,7 +27,8 @@ PALETTE = (
     ("#6f5bbf", "#a797ec"),
     ("#5c6670", "#aab4be"),
 )
-DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
+Dash = str | tuple[float, tuple[float, ...]]
+DASHES: tuple[Dash, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
 INK, MUTED, GRID = "#1f2328", "#656d76", "#d5dae0"
 _FONT = "DejaVu Sans"
 _DRAWING = threading.Lock()  # matplotlib's settings belong to the whole process
@@ -36,14 +39,14 @@ def colour(index: int) -> str:
     return PALETTE[index % len(PALETTE)][0]
 
 
-def dash(index: int) -> Any:
+def dash(index: int) -> Dash:
     """Its dashes: lines of the same colour differ in them."""
     return DASHES[index // len(PALETTE) % len(DASHES)]
 
 
 def new_figure(
     width: float = 7.2, height: float = 4.2, panels: tuple[int, int] = (1, 1)
-) -> tuple[Figure, Any]:
+) -> tuple[Figure, Array]:
     """A figure of its own, unknown to pyplot, and its axes as an array of rows and columns."""
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -110,7 +113,7 @@ def to_bytes(figure: Figure, kind: str) -> bytes:
     """The figure as png, svg or pdf; the same figure gives the same bytes."""
     import matplotlib
 
-    settings: Any = {
+    settings: dict[RcKeyType, object] = {
         "svg.fonttype": "none",
         "svg.hashsalt": "twofold",
         "font.family": _FONT,

@@ -13,16 +13,20 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load as decode
 from safetensors.numpy import save as encode
 
+from twofold.base import tree
 from twofold.base.errors import CheckpointError
+from twofold.base.values import table
+from twofold.core.experience import Array, Item
+from twofold.core.protocols import State
 from twofold.core.replay import Ring
 from twofold.store import files
 
@@ -32,15 +36,11 @@ _FILE = re.compile(r"[A-Za-z0-9_]+\.(safetensors|json)$")
 log = logging.getLogger("twofold")
 
 
-def pack(state: Any, prefix: str = "") -> tuple[dict[str, np.ndarray[Any, Any]], Any]:
+def pack(state: object, prefix: str = "") -> tuple[dict[str, Array], object]:
     """Split a nested state into arrays by path and a JSON tree in which {"@": path} stands for an array."""
-    if hasattr(state, "detach"):
-        state = state.detach().cpu().numpy()
-    if isinstance(state, np.ndarray):
-        return {prefix: np.asarray(state, order="C")}, {"@": prefix}
     if isinstance(state, dict):
-        arrays: dict[str, Any] = {}
-        rest: dict[str, Any] = {}
+        arrays: dict[str, Array] = {}
+        rest: dict[str, object] = {}
         for key, value in state.items():
             if not isinstance(key, str) or key == "@":
                 raise TypeError(f"a state's keys must be texts other than '@', found {key!r} in '{prefix}'")
@@ -49,16 +49,41 @@ def pack(state: Any, prefix: str = "") -> tuple[dict[str, np.ndarray[Any, Any]],
                 raise TypeError(f"two arrays of the state have the path {prefix}/{key}")
             arrays |= inner
         return arrays, rest
+    array = _array(state)
+    if array is not None:
+        return {prefix: np.asarray(array, order="C")}, {"@": prefix}
     return {}, state.item() if isinstance(state, np.generic) else state
 
 
-def unpack(rest: Any, arrays: dict[str, Any]) -> Any:
+def _array(value: object) -> Array | None:
+    """An array, or a tensor as one; None for any other value."""
+    if isinstance(value, np.ndarray):
+        return value
+    if value is None or isinstance(value, (int, float, str, list, tuple, np.generic)):
+        return None
+    import torch  # imported long ago by whoever made a tensor; a second for those who have none
+
+    return value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else None
+
+
+def unpack(rest: object, arrays: dict[str, Array]) -> tree.Branch:
     """The nested state that `pack` took apart."""
     if isinstance(rest, dict):
         if rest.keys() == {"@"}:
             return arrays[rest["@"]]
         return {key: unpack(value, arrays) for key, value in rest.items()}
     return rest
+
+
+class Entry(TypedDict):
+    """What a manifest says of a file."""
+
+    bytes: int
+    blake2b: str
+
+
+Manifest = dict[str, Entry]  # by the name of the file
+Known = dict[str, tuple[Path, Entry]]  # pieces of replay that are written already
 
 
 class FormatError(CheckpointError):
@@ -70,7 +95,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, keep: int = 2) -> None:
         self.folder, self.keep = folder, keep
-        self._trusted: dict[int, dict[str, Any]] = {}  # files of the checkpoints written or verified here
+        self._trusted: dict[int, Manifest] = {}  # files of the checkpoints written or verified here
 
     def steps(self) -> list[int]:
         """Steps of all finished checkpoints, newest first."""
@@ -88,7 +113,7 @@ class Checkpoints:
 
     # ---- writing ----
 
-    def save(self, step: int, state: Any, replay: Ring[Any] | None) -> Path:
+    def save(self, step: int, state: State, replay: Ring[Item] | None) -> Path:
         """Write a checkpoint whole, or leave everything as it was."""
         arrays, rest = pack(state)
         contents = {"state.safetensors": encode(arrays), "state.json": files.to_json(rest)}
@@ -125,23 +150,26 @@ class Checkpoints:
         self,
         folder: Path,
         contents: dict[str, bytes],
-        replay: Ring[Any] | None,
+        replay: Ring[Item] | None,
         step: int,
-        known: dict[str, Any],
-    ) -> dict[str, Any]:
+        known: Known,
+    ) -> Manifest:
         folder.mkdir()
-        manifest: dict[str, Any] = {}
+        manifest: Manifest = {}
         for name, content in contents.items():
             files.write_bytes(folder / name, content)
             manifest[name] = {"bytes": len(content), "blake2b": files.checksum(content)}
-        for start, stop in [] if replay is None else replay.segments():
-            name = f"replay_{start:012d}_{stop:012d}.safetensors"
-            manifest[name] = self._write_segment(folder / name, replay, start, stop, known.get(name))
+        if replay is not None:
+            for start, stop in replay.segments():
+                name = f"replay_{start:012d}_{stop:012d}.safetensors"
+                manifest[name] = self._write_segment(folder / name, replay, start, stop, known.get(name))
         files.write_bytes(folder / "MANIFEST.json", _signed(step, manifest))
         files.sync_folder(folder)
         return manifest
 
-    def _write_segment(self, path: Path, replay: Any, start: int, stop: int, known: Any) -> Any:
+    def _write_segment(
+        self, path: Path, replay: Ring[Item], start: int, stop: int, known: tuple[Path, Entry] | None
+    ) -> Entry:
         """A piece that an earlier checkpoint wrote is linked, not written again."""
         if known is not None:
             source, entry = known
@@ -155,7 +183,7 @@ class Checkpoints:
         files.write_bytes(path, content)
         return {"bytes": len(content), "blake2b": files.checksum(content)}
 
-    def _known_segments(self, step: int) -> dict[str, Any]:
+    def _known_segments(self, step: int) -> Known:
         """Pieces that may be linked: of the last checkpoint but one, so that the newest two share no file."""
         source = next((s for s in self._sharers(step) if s in self._trusted), None)
         if source is None:
@@ -194,8 +222,8 @@ class Checkpoints:
     # ---- reading ----
 
     def load(
-        self, accept: Callable[[Any], None] = lambda state: None, limit: int = 1 << 34
-    ) -> tuple[int, Any, list[Path]] | None:
+        self, accept: Callable[[State], None] = lambda state: None, limit: int = 1 << 34
+    ) -> tuple[int, State, list[Path]] | None:
         """(step, state, replay pieces) of the newest checkpoint that verifies; None if there is none at all.
 
         `accept` raises CheckpointError for a state that cannot be gone on from; no file may be above `limit` bytes.
@@ -232,7 +260,7 @@ class Checkpoints:
             os.rename(self.path(step), aside)
             self._trusted.pop(step, None)
 
-    def read(self, step: int, limit: int = 1 << 34) -> tuple[Any, list[Path]]:
+    def read(self, step: int, limit: int = 1 << 34) -> tuple[State, list[Path]]:
         """The verified state and replay pieces of one checkpoint; changes nothing on the disk."""
         folder = self.path(step)
         if folder.is_symlink():
@@ -253,7 +281,7 @@ class Checkpoints:
         self._trusted[step] = listed
         return state, [folder / n for n in sorted(listed) if n.startswith("replay_")]
 
-    def _manifest(self, folder: Path) -> dict[str, Any]:
+    def _manifest(self, folder: Path) -> Manifest:
         """The verified list of files: known format, plain names, sizes that are numbers."""
         manifest = files.read_json(folder / "MANIFEST.json")
         if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict):
@@ -262,38 +290,41 @@ class Checkpoints:
         if noted != _own_checksum(manifest) and (noted or manifest.keys() != {"format", "step", "files"}):
             raise CheckpointError(f"{folder / 'MANIFEST.json'} does not match its checksum")
         if manifest.get("format") != FORMAT:
-            found = str(manifest.get("format"))[:20]
-            raise FormatError(f"{folder} has checkpoint format {found}, this version reads format {FORMAT}")
+            other = str(manifest.get("format"))[:20]
+            raise FormatError(f"{folder} has checkpoint format {other}, this version reads format {FORMAT}")
         if manifest.get("step") != int(folder.name[5:]):
             raise CheckpointError(f"{folder} holds the checkpoint of step {str(manifest.get('step'))[:20]}")
-        for name, entry in manifest["files"].items():
+        found: Manifest = {}
+        for name, entry in table(manifest, "files").items():
             if not _FILE.match(name):
                 raise CheckpointError(f"{folder}: the manifest names the file {name[:80]!r}: refused")
-            if not isinstance(entry, dict) or not isinstance(entry.get("bytes"), int):
+            size, noted = (
+                (entry.get("bytes"), entry.get("blake2b")) if isinstance(entry, dict) else (None, None)
+            )
+            if not isinstance(size, int) or not isinstance(noted, str):
                 raise CheckpointError(f"{folder}: the manifest is damaged")
-            if not isinstance(entry.get("blake2b"), str):
-                raise CheckpointError(f"{folder}: the manifest is damaged")
-        return manifest["files"]  # type: ignore[no-any-return]
+            found[name] = {"bytes": size, "blake2b": noted}
+        return found
 
 
-def _own_checksum(manifest: dict[str, Any]) -> str:
+def _own_checksum(manifest: Mapping[str, object]) -> str:
     return files.checksum(json.dumps(manifest, sort_keys=True).encode())
 
 
-def _signed(step: int, listed: dict[str, Any]) -> bytes:
+def _signed(step: int, listed: Manifest) -> bytes:
     """The manifest with a checksum of itself."""
     manifest = {"format": FORMAT, "step": step, "files": listed}
     return files.to_json(manifest | {"blake2b": _own_checksum(manifest)})
 
 
-def _new_bytes(replay: Ring[Any], known: dict[str, Any]) -> int:
+def _new_bytes(replay: Ring[Item], known: Known) -> int:
     """About how many bytes of replay must be written anew."""
     row = replay.nbytes // replay.capacity
     names = {(a, b): f"replay_{a:012d}_{b:012d}.safetensors" for a, b in replay.segments()}
     return sum((b - a) * row for (a, b), name in names.items() if name not in known)
 
 
-def load_replay(replay: Ring[Any], pieces: list[Path]) -> None:
+def load_replay(replay: Ring[Item], pieces: list[Path]) -> None:
     """Fill the ring from verified pieces, oldest first."""
     for piece in pieces:
         try:

@@ -11,9 +11,10 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from twofold.base.errors import CheckpointError
+from twofold.base.values import Json
 
 MAX_JSON_BYTES = 4_000_000  # a hostile file of this size still parses within 100 MB
 _CHUNK = 1 << 20
@@ -135,17 +136,18 @@ def verify(path: Path, size: int, wanted: str) -> None:
         raise CheckpointError(f"{path} does not match its checksum")
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path) -> Json:
     """JSON of bounded size and depth."""
     return parse_json(read_regular(path, MAX_JSON_BYTES), path)
 
 
-def parse_json(content: bytes, path: Path) -> Any:
+def parse_json(content: bytes, path: Path) -> Json:
     try:
-        return json.loads(content)
+        found: Json = json.loads(content)
+        return found
     except (ValueError, RecursionError):
         raise CheckpointError(f"{path} is not valid JSON: damaged or not ours") from None
 
 
-def to_json(value: Any) -> bytes:
+def to_json(value: object) -> bytes:
     return json.dumps(value, indent=1).encode()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from twofold.base.errors import CheckpointError
+from twofold.base.values import Values
 
 _GONE = (
     "learner.drop_quantiles",
@@ -31,7 +32,7 @@ _MOVED = {
 }
 
 
-def refuse_what_is_gone(values: dict[str, Any], path: Path) -> None:
+def refuse_what_is_gone(values: Mapping[str, object], path: Path) -> None:
     """A policy of format 1 that needs what this version has no more cannot act as it did."""
     outputs = values.get("networks.critic_outputs", 1)
     gone = ["learner.normalise_obs"] if values.get("learner.normalise_obs") else []
@@ -40,18 +41,18 @@ def refuse_what_is_gone(values: dict[str, Any], path: Path) -> None:
         raise CheckpointError(f"{path} has policy format 1 with {gone[0]}: only twofold 0.1 reads that")
 
 
-def _nested(value: Any) -> Any:
+def _nested(value: object) -> object:
     """A dictionary of settings that was kept by dotted names, as groups."""
     if not isinstance(value, dict) or not all("." in str(key) for key in value):
         return value
-    groups: dict[str, dict[str, Any]] = {}
+    groups: dict[str, Values] = {}
     for key, inner in value.items():
         name, _, rest = key.partition(".")
         groups.setdefault(name, {})[rest] = inner
     return groups
 
 
-def from_format_1(values: dict[str, Any]) -> dict[str, Any]:
+def from_format_1(values: Mapping[str, object]) -> Values:
     """The settings of format 1 under their present names; those that are gone are left out."""
     gone = _GONE + _GONE_OF.get(str(values.get("env")), ())
     new = {_MOVED.get(key, key): _nested(value) for key, value in values.items() if key not in gone}

@@ -100,7 +100,7 @@ class Journal:
         """Other versions may compute other bits: a resume with them is allowed, and said."""
         try:
             before = [
-                line["packages"] for line in self._starts.read() if isinstance(line.get("packages"), dict)
+                packages for line in self._starts.read() if isinstance(packages := line.get("packages"), dict)
             ]
         except CheckpointError:
             return

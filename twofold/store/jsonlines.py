@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from twofold.base.errors import CheckpointError, UserError
+from twofold.base.values import Json
 from twofold.store import files
 
+_CHUNK = 1 << 16
 log = logging.getLogger("twofold")
 
 
@@ -23,7 +25,7 @@ class JsonLines:
         self._waiting = b""
         self._warned = False
 
-    def append(self, record: dict[str, Any]) -> None:
+    def append(self, record: Mapping[str, object]) -> None:
         self._waiting += json.dumps(record).encode() + b"\n"
         try:
             self._write()
@@ -37,8 +39,9 @@ class JsonLines:
     def _write(self) -> None:
         if self._handle is None and self._waiting:
             new = not self.path.exists()
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
             self._handle = os.open(self.path, flags, 0o644)
+            _drop_half_a_line(self._handle)
             if new:
                 files.sync_folder(self.path.parent)
         while self._waiting:
@@ -80,9 +83,27 @@ class JsonLines:
             os.close(self._handle)
         self._handle, self._waiting = None, b""
 
-    def read(self) -> list[dict[str, Any]]:
+    def read(self) -> list[dict[str, Json]]:
         """Every whole line; a half-written last one is left out."""
         if not self.path.exists():
             return []
         lines = files.read_regular(self.path).split(b"\n")[:-1]
-        return [files.parse_json(line, self.path) for line in lines if line]
+        return [self._record(line) for line in lines if line]
+
+    def _record(self, line: bytes) -> dict[str, Json]:
+        record = files.parse_json(line, self.path)
+        if not isinstance(record, dict):
+            raise CheckpointError(f"{self.path} is damaged: a line of it is no JSON object")
+        return record
+
+
+def _drop_half_a_line(handle: int) -> None:
+    """Cut off what a killed process left of a line: the next one would be joined to it, and both be lost."""
+    size = os.fstat(handle).st_size
+    while size > 0:
+        start = max(0, size - _CHUNK)
+        found = os.pread(handle, size - start, start).rfind(b"\n")
+        if start + found + 1 == size:
+            return
+        size = start + found + 1 if found >= 0 else start
+        os.ftruncate(handle, size)

@@ -6,10 +6,10 @@ import logging
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 from safetensors.numpy import save as encode
@@ -21,6 +21,7 @@ from twofold.base.signals import Stopped
 from twofold.base.statistics import summaries
 from twofold.core import seeding
 from twofold.core.evaluate import Interrupted, evaluate
+from twofold.core.experience import Item
 from twofold.core.protocols import Episodes, Learner, Metrics, State, Summary, World
 from twofold.core.trainer import Trainer
 from twofold.store import files
@@ -57,7 +58,7 @@ class RunKeeper:
         shown = (step, world, headline, score["mean"], score["std"], score["episodes"])
         log.info("step %8d  %s  %sreturn %9.1f ± %.1f  (%d episodes)", *shown)
 
-    def refuse(self, name: str, *, at: str, evidence: dict[str, Any]) -> NoReturn:
+    def refuse(self, name: str, *, at: str, evidence: Mapping[str, object]) -> NoReturn:
         path = self.run.folder / "bad_batch.safetensors"
         arrays = {key: np.asarray(leaf, order="C") for key, leaf in tree.items(evidence)}
         try:
@@ -66,7 +67,8 @@ class RunKeeper:
         except OSError as error:
             where = f"the arrays could not be written ({error.strerror})"
         raise NonFiniteError(
-            f"{name} is not finite (NaN or infinity) {at}; {where}. Nothing bad was saved: fix the world or lower "
+            f"{name} is not finite (NaN or infinity) in the world {self.run.resolved.config.env} {at}; {where}. "
+            "Nothing bad was saved: fix the world or lower "
             "the learning rate, then run the same command to resume from the last checkpoint."
         )
 
@@ -76,7 +78,7 @@ class RunKeeper:
     def best(self) -> float | None:
         return self.selection.best
 
-    def offer(self, trainer: Trainer[Any], score: Summary) -> None:
+    def offer(self, trainer: Trainer[Item], score: Summary) -> None:
         about = {"step": trainer.steps, "validation": score}
         self.selection.offer(
             trainer.steps,
@@ -86,7 +88,7 @@ class RunKeeper:
 
     # ---- checkpoints ----
 
-    def save(self, trainer: Trainer[Any], *, due: bool = False) -> None:
+    def save(self, trainer: Trainer[Item], *, due: bool = False) -> None:
         if not due:
             self._save(trainer)
         elif self._due(trainer.steps):
@@ -102,7 +104,7 @@ class RunKeeper:
         late = time.monotonic() - self._saved_at >= self.cfg.save_seconds
         return late or step - self._saved_step >= self.cfg.save_every
 
-    def _save(self, trainer: Trainer[Any]) -> None:
+    def _save(self, trainer: Trainer[Item]) -> None:
         """A checkpoint, unless the newest one already holds everything."""
         if self._saved == _mark(trainer):
             return
@@ -121,7 +123,7 @@ class RunKeeper:
         self._saved = _mark(trainer)
         self._saved_step, self._saved_at = trainer.steps, time.monotonic()
 
-    def resume(self, trainer: Trainer[Any]) -> bool:
+    def resume(self, trainer: Trainer[Item]) -> bool:
         found = self.run.checkpoints.load(self._accept, limit=_largest_file(trainer))
         if found is None:
             if self.run.metrics.read():
@@ -130,10 +132,11 @@ class RunKeeper:
         else:
             self._restore(trainer, *found)
         self._check_space(trainer)
+        self.run.keep_engine(trainer.learner.engine_name, trainer.steps)
         self._saved_step, self._saved_at = trainer.steps, time.monotonic()
         return found is not None
 
-    def _restore(self, trainer: Trainer[Any], step: int, state: State, pieces: list[Path]) -> None:
+    def _restore(self, trainer: Trainer[Item], step: int, state: State, pieces: list[Path]) -> None:
         try:
             trainer.load_state_dict(state)
             self.selection.load_state_dict(state["kept"])
@@ -150,7 +153,7 @@ class RunKeeper:
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"the state of a checkpoint is damaged: {error!r}") from None
 
-    def _check_space(self, trainer: Trainer[Any]) -> None:
+    def _check_space(self, trainer: Trainer[Item]) -> None:
         """Refuse to begin what the disk cannot hold: every piece of replay is written twice."""
         replay = trainer.replay
         copies = min(self.cfg.keep_checkpoints, 2)
@@ -167,7 +170,7 @@ class RunKeeper:
 
     # ---- the end ----
 
-    def choose(self, trainer: Trainer[Any]) -> None:
+    def choose(self, trainer: Trainer[Item]) -> None:
         """The second validation: the finalist that is best on new seeds becomes the best policy."""
         if len(self.selection.finalists) < 2:
             return
@@ -182,7 +185,7 @@ class RunKeeper:
         record = {"chosen": chosen, "seeds": [seeds[0], seeds[-1]], "return": found}
         self.selection.choose(chosen, record)
 
-    def test(self, trainer: Trainer[Any]) -> dict[str, dict[str, Summary]]:
+    def test(self, trainer: Trainer[Item]) -> dict[str, dict[str, Summary]]:
         """The final score: the best policy on test seeds that nothing was chosen on."""
         seeds = seeding.final_seeds(self.cfg.test_episodes)
         with trainer.stop, _last_policy_kept(trainer.learner), _stopped_by(trainer):
@@ -193,30 +196,30 @@ class RunKeeper:
         return {name: summaries(values) for name, values in found.items()}
 
 
-def _played(trainer: Trainer[Any], world: World, seeds: list[int], what: str) -> Episodes:
+def _played(trainer: Trainer[Item], world: World, seeds: list[int], what: str) -> Episodes:
     """Episodes of the learner's policy as it is now, counted where somebody looks."""
     with task(what, len(seeds)) as tell:
         return evaluate(world, Counted(trainer.greedy(world), tell), seeds, trainer.stop)
 
 
-def _mark(trainer: Trainer[Any]) -> tuple[int, ...]:
+def _mark(trainer: Trainer[Item]) -> tuple[int, ...]:
     """What changes whenever there is something new to save."""
     return trainer.steps, trainer.learner.updates, trainer.evaluated, trainer.logged
 
 
-def _largest_file(trainer: Trainer[Any]) -> int:
+def _largest_file(trainer: Trainer[Item]) -> int:
     """No file that this run could have written is larger."""
     row = trainer.replay.nbytes // trainer.replay.capacity
     return max(_state_bytes(trainer.learner) * 2 + (256 << 20), row * 4)
 
 
-def _state_bytes(learner: Learner[Any]) -> int:
+def _state_bytes(learner: Learner[Item]) -> int:
     arrays, _ = pack(learner.state_dict())
     return sum(array.nbytes for array in arrays.values())
 
 
 @contextmanager
-def _stopped_by(trainer: Trainer[Any]) -> Iterator[None]:
+def _stopped_by(trainer: Trainer[Item]) -> Iterator[None]:
     """A signal in the middle of an evaluation stops the run; what was evaluated is made again by a resume."""
     try:
         yield
@@ -225,7 +228,7 @@ def _stopped_by(trainer: Trainer[Any]) -> Iterator[None]:
 
 
 @contextmanager
-def _last_policy_kept(learner: Learner[Any]) -> Iterator[None]:
+def _last_policy_kept(learner: Learner[Item]) -> Iterator[None]:
     """The learner gets its own policy back, whatever was loaded for an evaluation."""
     arrays, rest = pack(learner.policy_state())
     last = unpack(rest, {name: array.copy() for name, array in arrays.items()})

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from twofold.base.errors import CheckpointError
 
@@ -19,8 +18,12 @@ def allocation_limit(limit: int) -> Iterator[None]:
         asked = 0
 
         def __torch_dispatch__(
-            self, func: Any, kinds: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-        ) -> Any:
+            self,
+            func: Callable[..., object],
+            kinds: object,
+            args: Sequence[object] = (),
+            kwargs: Mapping[str, object] | None = None,
+        ) -> object:
             size = args[0] if args else None
             if isinstance(size, (list, tuple)) and all(isinstance(n, int) for n in size):
                 self.asked += 4 * math.prod(size)  # a factory such as empty or zeros, given a shape

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load as decode
 from safetensors.numpy import save as encode
 
 from twofold.base.errors import CheckpointError
-from twofold.core.experience import Array, Obs, rescale
-from twofold.core.protocols import Bounded, Learner, Policy, World
+from twofold.base.foreign import AnySpace
+from twofold.base.values import Json, Values, listed, table
+from twofold.core.experience import Array, Item, Obs, rescale
+from twofold.core.protocols import AnyLearner, Bounded, Learner, Policy, World
 from twofold.core.seeding import Generators, generator
 from twofold.settings.config import Agent, Config, agent_of, from_values, plain
 from twofold.settings.domains import domains
@@ -44,8 +45,8 @@ _LIES = (
 
 
 def make_learner(
-    agent: Agent, observation_space: gym.Space[Any], action_space: gym.Space[Any], rngs: Generators
-) -> Learner[Any]:
+    agent: Agent, observation_space: AnySpace, action_space: AnySpace, rngs: Generators
+) -> AnyLearner:
     """The learner that a config asks for, for worlds of these spaces."""
     import torch
 
@@ -60,7 +61,7 @@ def make_learner(
     )
 
 
-def policy_bytes(values: dict[str, Any], learner: Learner[Any], world: World, score: dict[str, Any]) -> bytes:
+def policy_bytes(values: Values, learner: Learner[Item], world: World, score: Mapping[str, object]) -> bytes:
     """The learner's policy as the content of a policy file."""
     arrays, rest = pack(learner.policy_state())
     bounds = world.action_bounds if isinstance(world, Bounded) else None
@@ -77,23 +78,23 @@ def policy_bytes(values: dict[str, Any], learner: Learner[Any], world: World, sc
     return seal(arrays, about)
 
 
-def _described(arrays: dict[str, Array]) -> dict[str, Any]:
+def _described(arrays: dict[str, Array]) -> dict[str, Json]:
     """Types and shapes, to be covered by the checksum like the values."""
     return {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
 
 
-def seal(arrays: dict[str, Array], about: dict[str, Any]) -> bytes:
+def seal(arrays: dict[str, Array], about: Mapping[str, object]) -> bytes:
     """Arrays and their description as one checksummed safetensors file."""
     text = json.dumps({"about": about, "blake2b": _body(arrays, about)})
     return encode(arrays, metadata={"twofold": text})  # one key: the order of several would change the bytes
 
 
-def _body(arrays: dict[str, Array], about: dict[str, Any]) -> str:
+def _body(arrays: dict[str, Array], about: Mapping[str, object]) -> str:
     described = json.dumps(about).encode()
     return files.checksum(described + b"".join(arrays[k].tobytes() for k in sorted(arrays)))
 
 
-def unseal(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
+def unseal(path: Path) -> tuple[dict[str, Array], dict[str, Json]]:
     """The verified arrays and description of a policy file."""
     content = files.read_regular(path, _MAX_BYTES)
     length = int.from_bytes(content[:8], "little")
@@ -123,7 +124,7 @@ def weights_digest(path: Path) -> str:
     return _body(unseal(path)[0], {}) if path.is_file() else ""
 
 
-def load_policy_into(learner: Learner[Any], path: Path) -> None:
+def load_policy_into(learner: Learner[Item], path: Path) -> None:
     """Give a learner the policy of a file of its own shapes."""
     arrays, about = unseal(path)
     try:
@@ -136,14 +137,14 @@ def load_policy_into(learner: Learner[Any], path: Path) -> None:
 class LoadedPolicy:
     """A policy ready to act: raw observations in, real actions out."""
 
-    values: dict[str, Any]  # all settings of its run
+    values: dict[str, Json]  # all settings of its run
     source: str  # the file it comes from
-    learner: Learner[Any]
+    learner: AnyLearner
     policy: Policy
-    observation_space: gym.Space[Any]
-    action_space: gym.Space[Any]
+    observation_space: AnySpace
+    action_space: AnySpace
     action_bounds: tuple[Array, Array] | None
-    score: dict[str, Any]
+    score: dict[str, Json]
 
     @cached_property
     def config(self) -> Config:
@@ -184,20 +185,20 @@ def load_policy(path: str | Path) -> LoadedPolicy:
         raise CheckpointError(f"no policy file {path}")
     arrays, about = unseal(path)
     try:
-        values = about["values"]
+        values = table(about, "values")
         agent = agent_of(values)
-        seen, acts = (spaces.from_json(about[k]) for k in ("observation_space", "action_space"))
+        seen, acts = (spaces.from_json(table(about, k)) for k in ("observation_space", "action_space"))
         with allocation_limit(_MAX_BYTES):
             learner = make_learner(agent, seen, acts, Generators(0))
         learner.load_policy_state(unpack(about["rest"], arrays))
         policy = learner.policy(explore=False, rows=1, rng=generator(0, "evaluation"))
         policy.reset(np.ones(1, bool))
-        bounds = about["action_bounds"]
+        bounds = None if about["action_bounds"] is None else listed(about, "action_bounds")
         low_high = None if bounds is None else (_bound(bounds[0], acts), _bound(bounds[1], acts))
-        return LoadedPolicy(values, str(path), learner, policy, seen, acts, low_high, about["score"])
+        return LoadedPolicy(values, str(path), learner, policy, seen, acts, low_high, table(about, "score"))
     except _LIES as error:
         raise CheckpointError(f"{path} does not describe a policy of this version: {error}") from None
 
 
-def _bound(values: list[float], space: gym.Space[Any]) -> Array:
+def _bound(values: Json, space: AnySpace) -> Array:
     return np.array(values, np.float32).reshape(space.shape or ())

@@ -65,11 +65,8 @@ def imports_of(place: Path) -> list[str]:
     except CheckpointError:
         return []
     names = record.get("imports") if isinstance(record, dict) else None
-    return [name for name in names if _can_be_shown(name)] if isinstance(names, list) else []
-
-
-def _can_be_shown(name: object) -> bool:
-    return isinstance(name, str) and 0 < len(name) < 200 and name.isprintable()
+    texts = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+    return [name for name in texts if 0 < len(name) < 200 and name.isprintable()]
 
 
 def provenance(command: str, imports: tuple[str, ...] = ()) -> Provenance:

@@ -10,11 +10,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
 from twofold.base.errors import CheckpointError, UserError
 from twofold.base.statistics import summaries
-from twofold.core.protocols import Episodes, Summary
+from twofold.base.values import Json, table
+from twofold.core.protocols import Episodes, State, Summary
 from twofold.settings.config import Resolved, from_values, neutral, plain
 from twofold.store import files
 from twofold.store.checkpoint import Checkpoints
@@ -25,7 +26,11 @@ from twofold.store.lock import RunLock
 from twofold.store.policy_file import weights_digest
 from twofold.store.provenance import provenance
 
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
 FORMAT = 2  # of config.json
+_ENGINE = "learner.engine"  # how updates are computed, to rounding the same: may change while a run goes on
 _ABOUT_TEST = ("seeds", "step", "policy")  # what test.json says of itself; the rest are worlds
 
 
@@ -53,7 +58,7 @@ class Run:
         self.command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
         self.journal = Journal(folder, resolved.config.trainer.steps, self.saved_step)
         self._lock = RunLock(folder)
-        self._board: Any = None
+        self._board: SummaryWriter | Literal[False] | None = None  # False: it cannot be written
 
     # ---- making and opening ----
 
@@ -87,15 +92,15 @@ class Run:
         record = files.read_json(folder / "config.json")
         if not isinstance(record, dict) or not isinstance(record.get("values"), dict):
             raise CheckpointError(f"{folder / 'config.json'} is damaged")
-        values = record["values"] if record.get("format") == FORMAT else from_format_1(record["values"])
+        given = table(record, "values")
+        values = given if record.get("format") == FORMAT else from_format_1(given)
         resolved = from_values(values, str(folder / "config.json"))
-        origin = record.get("origin")
-        return cls(
-            folder, Resolved(resolved.config, resolved.values, origin if isinstance(origin, dict) else {})
-        )
+        noted = record.get("origin")
+        origin = {k: str(v) for k, v in noted.items()} if isinstance(noted, dict) else {}
+        return cls(folder, Resolved(resolved.config, resolved.values, origin))
 
     def with_changes(self, resolved: Resolved, command: str) -> Run:
-        """This run with more steps, or with other settings that change no byte; other changes are refused."""
+        """This run with more steps, another engine or settings that change no byte; other changes are refused."""
         _refuse_changes(self.resolved, resolved, self.folder)
         run = self
         if resolved.config.trainer.steps >= self.resolved.config.trainer.steps and (
@@ -111,6 +116,20 @@ class Run:
         record = {"format": FORMAT, "values": plain(self.resolved.values), "origin": self.resolved.origin}
         with files.disk_full_explained(self.folder, 100_000):
             files.replace_bytes(self.folder / "config.json", files.to_json(record))
+
+    def keep_engine(self, name: str, step: int) -> None:
+        """Note in the provenance what computes the updates from this step on, where it is something new."""
+        path = self.folder / "provenance.json"
+        try:
+            record = table(files.read_json(path))
+        except (CheckpointError, OSError, TypeError, ValueError):
+            return  # lost or damaged: nothing that training needs
+        known = str(record.get("engine", ""))
+        if known.split()[-1:] == [name]:
+            return
+        engine = f"{known}, from step {step} on {name}" if known and step else name
+        with files.disk_full_explained(self.folder, 100_000):
+            files.replace_bytes(path, files.to_json({**record, "engine": engine}))
 
     def lock(self) -> None:
         """Refuse a second process; then write what changed in the settings."""
@@ -196,7 +215,7 @@ class Run:
         """How long the logs are at a checkpoint, everything in them durable."""
         return {"metrics": self.metrics.length(), "evaluations": self.evaluations.length()}
 
-    def check_logs(self, state: Any) -> None:
+    def check_logs(self, state: State) -> None:
         """Refuse a checkpoint that knows of more lines than the logs hold."""
         self.metrics.check(int(state["logs"]["metrics"]))
         self.evaluations.check(int(state["logs"]["evaluations"]))
@@ -242,7 +261,16 @@ class Run:
             raise CheckpointError(f"{path} is damaged: remove it to have it made again")
         if record.get("step") != step or record.get("policy") != weights_digest(self.best_policy):
             return None  # of a shorter run: the test is made again
-        return {name: scores for name, scores in record.items() if name not in _ABOUT_TEST}
+        worlds = {name: scores for name, scores in record.items() if name not in _ABOUT_TEST}
+        try:
+            return {w: {m: _summary(s) for m, s in table(scores).items()} for w, scores in worlds.items()}
+        except TypeError as error:
+            raise CheckpointError(f"{path} is damaged ({error}): remove it to have it made again") from None
+
+
+def _summary(written: Json) -> Summary:
+    """The numbers of a metric, without its episodes."""
+    return {name: value for name, value in table(written).items() if isinstance(value, (int, float))}
 
 
 def _with_values(found: Episodes) -> dict[str, dict[str, object]]:
@@ -252,9 +280,10 @@ def _with_values(found: Episodes) -> dict[str, dict[str, object]]:
 
 
 def _refuse_changes(old: Resolved, new: Resolved, folder: Path) -> None:
-    """A run continues only with the settings it began with; more steps, and what changes no byte, are allowed."""
+    """A run continues only with the settings it began with, but for more steps, the engine and what changes no byte."""
     ours, theirs = plain(old.values), plain(new.values)
-    changed = sorted(k for k in (ours.keys() | theirs.keys()) - neutral() if ours.get(k) != theirs.get(k))
+    free = neutral() | {_ENGINE}
+    changed = sorted(k for k in (ours.keys() | theirs.keys()) - free if ours.get(k) != theirs.get(k))
     if new.config.trainer.steps > old.config.trainer.steps:
         changed.remove("trainer.steps")
     if changed:

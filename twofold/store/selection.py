@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
+from twofold.core.protocols import State
 from twofold.store import files
 
 log = logging.getLogger("twofold")
@@ -52,7 +52,7 @@ class Selection:
                 files.replace_bytes(self.folder / f"{name}.safetensors", content)
             del self._unwritten[name]
 
-    def choose(self, step: int, record: dict[str, Any]) -> None:
+    def choose(self, step: int, record: Mapping[str, object]) -> None:
         """The finalist of this step becomes the best policy; `record` says why."""
         log.info("of %d finalists the policy of step %d is the best", len(self.finalists), step)
         content = files.read_regular(self.folder / f"{finalist(step)}.safetensors", 1 << 30)
@@ -60,10 +60,10 @@ class Selection:
             files.replace_bytes(self.folder / "best.safetensors", content)
             files.replace_bytes(self.folder / "finalists.json", files.to_json(record))
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         return {"best": self.best, "finalists": {str(step): worth for step, worth in self.finalists.items()}}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         self.best = state["best"]
         self.finalists = {int(step): worth for step, worth in state["finalists"].items()}
 

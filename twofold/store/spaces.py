@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
 from twofold.base.errors import CheckpointError, UserError
+from twofold.base.foreign import AnySpace
+from twofold.base.values import Json, Values, listed, number, table, text
 from twofold.core.experience import Array, Obs
 
 _MAX_ELEMENTS = 1_000_000
@@ -25,16 +26,18 @@ class SizedBox(gym.spaces.Box):
         self.sizes = sizes
 
 
-def _edge(values: Any) -> Any:
+def _edge(values: Array) -> float | str | list[float | str]:
     """Bounds as one number where they are all equal, infinities as text: short, and valid JSON."""
-    flat = [float(v) if np.isfinite(v) else str(float(v)) for v in np.asarray(values).ravel()]
+    flat: list[float | str] = [
+        float(v) if np.isfinite(v) else str(float(v)) for v in np.asarray(values).ravel()
+    ]
     return flat[0] if len(set(flat)) == 1 else flat
 
 
-def to_json(space: gym.Space[Any]) -> dict[str, Any]:
+def to_json(space: AnySpace) -> Values:
     if isinstance(space, gym.spaces.Box):
         low, high = _edge(space.low), _edge(space.high)
-        found = {
+        found: Values = {
             "kind": "box",
             "shape": list(space.shape),
             "dtype": str(space.dtype),
@@ -53,46 +56,46 @@ def to_json(space: gym.Space[Any]) -> dict[str, Any]:
     raise CheckpointError(f"a space of type {type(space).__name__} cannot be written to a policy file")
 
 
-def _checked(shape: Any) -> tuple[int, ...]:
+def _checked(shape: list[Json]) -> tuple[int, ...]:
     """A shape from a file: no lie in it may ask for much memory."""
-    found = tuple(int(n) for n in shape)
+    found = tuple(int(number(n)) for n in shape)
     if len(found) > 8 or any(n < 0 for n in found) or math.prod(found) > _MAX_ELEMENTS:
         raise CheckpointError(f"a space of shape {str(list(found))[:80]} in a policy file: refused")
     return found
 
 
-def _box(spec: dict[str, Any]) -> gym.spaces.Box:
-    shape = _checked(spec["shape"])
+def _box(spec: dict[str, Json]) -> gym.spaces.Box:
+    shape = _checked(listed(spec, "shape"))
     if spec["dtype"] not in _DTYPES:
         raise CheckpointError(f"a space of type {str(spec['dtype'])[:20]!r} in a policy file: refused")
-    dtype = np.dtype(spec["dtype"])
+    dtype = np.dtype(text(spec, "dtype"))
     low, high = (
         np.broadcast_to(np.array(spec[side], float).astype(dtype), shape)
-        if np.ndim(spec[side]) == 0
+        if not isinstance(spec[side], list)
         else np.array(spec[side], float).astype(dtype).reshape(shape)
         for side in ("low", "high")
     )
     if "sizes" in spec:
-        return SizedBox(low, high, {str(name): int(size) for name, size in spec["sizes"].items()})
+        return SizedBox(low, high, {name: int(number(size)) for name, size in table(spec, "sizes").items()})
     return gym.spaces.Box(low, high, dtype=dtype.type)
 
 
-def from_json(spec: dict[str, Any]) -> gym.Space[Any]:
+def from_json(spec: dict[str, Json]) -> AnySpace:
     kind = spec["kind"]
     if kind == "box":
         return _box(spec)
     if kind == "discrete":
-        return gym.spaces.Discrete(int(spec["n"]))
+        return gym.spaces.Discrete(int(number(spec, "n")))
     if kind == "multidiscrete":
         return gym.spaces.MultiDiscrete(np.array(spec["nvec"]))
     if kind == "multibinary":
-        return gym.spaces.MultiBinary(_checked(spec["shape"]))
+        return gym.spaces.MultiBinary(_checked(listed(spec, "shape")))
     if kind == "dict":
-        return gym.spaces.Dict({k: from_json(s) for k, s in spec["spaces"].items()})
+        return gym.spaces.Dict({k: from_json(table(s)) for k, s in table(spec, "spaces").items()})
     raise CheckpointError(f"unknown space kind {str(kind)[:20]!r} in a policy file")
 
 
-def difference(one: gym.Space[Any], other: gym.Space[Any]) -> str | None:
+def difference(one: AnySpace, other: AnySpace) -> str | None:
     """In which names or shapes two spaces differ, in words; None if an array of one is an array of the other."""
     ours, theirs = _shapes(one), _shapes(other)
     for name in [*ours, *theirs]:
@@ -102,7 +105,7 @@ def difference(one: gym.Space[Any], other: gym.Space[Any]) -> str | None:
     return None
 
 
-def _shapes(space: gym.Space[Any]) -> dict[str, str]:
+def _shapes(space: AnySpace) -> dict[str, str]:
     """The shape of every array, and how many values it takes where they are numbered."""
     if isinstance(space, gym.spaces.Dict):
         return {name: _shapes(sub)[""] for name, sub in space.spaces.items()}
@@ -111,7 +114,7 @@ def _shapes(space: gym.Space[Any]) -> dict[str, str]:
     return {"": str(space) if numbered else f"of shape {space.shape}"} | sizes
 
 
-def batch_of_one(space: gym.Space[Any], obs: Obs) -> Obs:
+def batch_of_one(space: AnySpace, obs: Obs) -> Obs:
     """One observation as a batch, of the types that the space says; another shape is refused."""
     if isinstance(space, gym.spaces.Dict):
         given = obs if isinstance(obs, dict) else {}
@@ -121,7 +124,7 @@ def batch_of_one(space: gym.Space[Any], obs: Obs) -> Obs:
     return _one(space, obs, "obs")
 
 
-def _one(space: gym.Space[Any], obs: object, name: str) -> Array:
+def _one(space: AnySpace, obs: object, name: str) -> Array:
     array = np.asarray(obs, space.dtype)
     if array.shape != space.shape:
         raise UserError(f"{name} must have the shape {space.shape}, got {array.shape}")

@@ -157,7 +157,7 @@ def _print_table(played: CrossPlay) -> None:
         print(f"{row[-25:]:<26}" + "".join(f"{cell:>{width}}" for cell in cells))
 
 
-def mixed_team(options: Values, settings: Values) -> tuple[Values, Values]:
+def mixed_team(options: dict[str, str], settings: Values) -> tuple[dict[str, str], Values]:
     """--multi_algs --config=4iql3qmix1iql_omg --train_alg=iql_omg --partners=SET as an ordinary training."""
     team = parse_team(options.get("config", ""))
     trained = options.get("train-alg") or team[-1][1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from twofold.base.command import Command, asks, option, place, settings_given
 
@@ -36,7 +35,7 @@ class Make:
     checkpoints: int = option(
         "policies kept of each training, along the way", default=1, metavar="N", least=1
     )
-    settings: dict[str, Any] = settings_given(factory=dict)
+    settings: dict[str, object] = settings_given(factory=dict)
 
 
 @asks
@@ -94,7 +93,7 @@ class Scripted:
     env_config: str | None = option("the world (needed)", default=None, metavar="NAME", kind="env-config")
     episodes: int = option("how many episodes", default=100, metavar="N", least=1)
     seed: int = option("of the first episode", default=3_000_000, metavar="N", least=0)
-    settings: dict[str, Any] = settings_given(factory=dict)
+    settings: dict[str, object] = settings_given(factory=dict)
 
 
 COMMANDS = (

@@ -59,7 +59,9 @@ def _nested(values: Values) -> Values:
         inner = found
         *parents, leaf = key.split(".")
         for parent in parents:
-            inner = inner.setdefault(parent, {})
+            below = inner.setdefault(parent, {})
+            assert isinstance(below, dict)  # no setting is also a group
+            inner = below
         inner[leaf] = list(value) if isinstance(value, tuple) else value
     return found
 

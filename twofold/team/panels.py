@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from twofold.base.foreign import Info
 from twofold.core.protocols import Policy
 from twofold.show.panels import HeatMap, Replay
 from twofold.team.crossplay import CrossPlay
@@ -25,7 +24,7 @@ def battle_panel(world: Skirmish, policy: Policy, seed: int) -> Replay:
     obs, _ = world.reset(seed=[seed], options={"reset_mask": row})
     policy.reset(row)
     battle, ended = world.battle, False
-    info: dict[str, Any] = {}
+    info: Info = {}
     positions, health = [_places(battle)], [_strength(battle)]
     while not ended:
         obs, _, terminated, truncated, info = world.step(policy.act(obs))

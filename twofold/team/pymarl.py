@@ -64,7 +64,10 @@ FIXED: dict[str, tuple[str | bool, ...]] = {
 }
 
 
-def translate(options: Values, settings: Values) -> tuple[Values, Values]:
+Options = dict[str, str]  # of the command, by name
+
+
+def translate(options: Options, settings: Values) -> tuple[Options, Values]:
     """Options and settings with PyMARL's own keys made into ours, or explained."""
     mixed = "multi-algs" in options
     for name in ("train-alg", "partners"):
@@ -95,8 +98,8 @@ def translate(options: Values, settings: Values) -> tuple[Values, Values]:
 
 
 def _preset(config: str) -> Values:
-    learner: Values = read_yaml(find_config("algs", config)).get("learner", {})
-    return learner
+    learner = read_yaml(find_config("algs", config)).get("learner")
+    return learner if isinstance(learner, dict) else {}
 
 
 def _is_team(config: str) -> bool:
@@ -164,16 +167,16 @@ def _runner(settings: Values, config: str) -> None:
     if _kind(config) in ("coma", "prior"):
         return  # COMA's interval counts steps of its critic, in PyMARL as here
     episodes = settings.pop("target_update_interval", 200)
-    settings["learner.target_update_interval"] = (
-        float(math.ceil(episodes / rows)) if episodes >= 1 else episodes
-    )
+    if isinstance(episodes, (int, float)) and episodes >= 1:
+        episodes = float(math.ceil(episodes / rows))
+    settings["learner.target_update_interval"] = episodes
 
 
 # EPyMARL's one world for everything Gymnasium knows: by the package in its key.
 _GYMMA = {"lbforaging": "lbf", "rware": "rware", "pz-mpe": "mpe_spread"}
 
 
-def _gymma(options: Values, settings: Values) -> tuple[Values, Values]:
+def _gymma(options: Options, settings: Values) -> tuple[Options, Values]:
     """--env-config=gymma with env_args.key=lbforaging:... as the world that it is here."""
     if options.get("env-config") != "gymma":
         return options, settings
@@ -189,7 +192,7 @@ def _gymma(options: Values, settings: Values) -> tuple[Values, Values]:
     return options | {"env-config": found}, settings | {"env_args.key": key}
 
 
-def _pre_training(options: Values, settings: Values) -> Values:
+def _pre_training(options: Options, settings: Values) -> Options:
     """OMG's first line, --config=iql ... --obs_is_state=True, trains the prior."""
     if "obs_is_state" not in settings or _kind(str(options.get("config"))) != "q":
         return options

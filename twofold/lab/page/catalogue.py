@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
 from twofold.base.errors import UserError
+from twofold.base.values import Values
 from twofold.lab import statistics
 from twofold.lab.figures import BAND_SEEDS, aligned, averaged, band, possible
 from twofold.lab.groups import Group, differences, group_runs
@@ -158,7 +159,7 @@ def _short(text: str) -> str:
 # ---- as data ------------------------------------------------------------------------------------------------------
 
 
-def overview(catalogue: Catalogue) -> dict[str, Any]:
+def overview(catalogue: Catalogue) -> Values:
     """Everything the table of runs shows."""
     version, groups = catalogue.version, catalogue.groups()
     varied = [d.setting for d in differences(list(groups.values()))] if groups else []
@@ -179,7 +180,7 @@ def metric_names(groups: Sequence[Group]) -> list[str]:
     return [*sorted(evaluated, key=lambda name: (name != "return", name)), *sorted(learning)]
 
 
-def group_data(group: Group, varied: Sequence[str]) -> dict[str, Any]:
+def group_data(group: Group, varied: Sequence[str]) -> Values:
     """One row of the table, with its runs."""
     scores = [score for run in group.runs if (score := test_score(run)) is not None]
     everyone = sorted([*group.runs, *group.copies], key=lambda run: run.seed)
@@ -202,7 +203,7 @@ def test_score(run: RunRecord) -> float | None:
 
 
 @lru_cache(maxsize=4096)
-def _numbers(scores: tuple[float, ...]) -> dict[str, Any]:
+def _numbers(scores: tuple[float, ...]) -> Values:
     """Mean, interquartile mean and the worst of some scores; the same scores are not resampled twice."""
     if not scores:
         return {"mean": None, "iqm": None, "worst": None}
@@ -219,7 +220,7 @@ def _estimate(estimate: Estimate | None) -> list[float | None] | None:
     return None if estimate is None else [estimate.value, estimate.low, estimate.high]
 
 
-def run_data(run: RunRecord, copy: bool = False) -> dict[str, Any]:
+def run_data(run: RunRecord, copy: bool = False) -> Values:
     """One run of the table."""
     curve = run.curves.get(run.headline, {}).get("return")
     return {
@@ -239,7 +240,14 @@ def run_data(run: RunRecord, copy: bool = False) -> dict[str, Any]:
     }
 
 
-def curve_data(run: RunRecord, metric: str, hours: bool) -> dict[str, Any]:
+class Points(TypedDict):
+    """A curve as columns."""
+
+    x: Sequence[float]
+    y: Sequence[float]
+
+
+def curve_data(run: RunRecord, metric: str, hours: bool) -> Points:
     """A metric of a run as columns; x in steps, or in hours that it was at work."""
     if metric.startswith(TRAINING):
         steps, values = _learning(run.folder, metric.removeprefix(TRAINING), stamp(run.folder))
@@ -249,7 +257,7 @@ def curve_data(run: RunRecord, metric: str, hours: bool) -> dict[str, Any]:
     return {"x": active_hours(run.folder, steps) if hours else steps, "y": values}
 
 
-def mean_data(group: Group, metric: str) -> dict[str, Any] | None:
+def mean_data(group: Group, metric: str) -> Values | None:
     """The mean over seeds and its interval, as figures and reports have it; None where there is none."""
     runs = averaged([run for run in group.runs if metric in run.curves.get(run.headline, {})])
     steps, values = aligned(runs, metric)
@@ -286,7 +294,8 @@ def _last_line(path: Path) -> list[str]:
         record = files.parse_json(lines[-1], path) if lines else {}
     except (UserError, OSError):
         return []
-    return [str(k) for k, v in record.items() if k != "step" and isinstance(v, (int, float))][:200]
+    named = record if isinstance(record, dict) else {}
+    return [k for k, v in named.items() if k != "step" and isinstance(v, (int, float))][:200]
 
 
 def active_hours(folder: Path, steps: Sequence[int]) -> list[float]:

@@ -7,9 +7,9 @@ there is one, and everything below /api needs the token in a header, which no ot
 from __future__ import annotations
 
 import hmac
-from typing import Any
 
 from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _HEADERS = {
     "content-security-policy": "default-src 'self'; img-src 'self' data: blob:; media-src blob:; object-src 'none'; "
@@ -27,12 +27,12 @@ MAX_BODY = 100_000
 class Guard:
     """ASGI middleware: refuses before anything is done, and sends every answer with strict headers."""
 
-    def __init__(self, app: Any, *, token: str, port: int) -> None:
+    def __init__(self, app: ASGIApp, *, token: str, port: int) -> None:
         self.app, self.token = app, token
         self.hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
         self.origins = {f"http://{host}" for host in self.hosts}
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return  # no websockets here; the lifespan is not used
         refusal = self._refusal(scope)
@@ -41,7 +41,7 @@ class Guard:
             return
         await self.app(scope, receive, _with_headers(send))
 
-    def _refusal(self, scope: Any) -> str | None:
+    def _refusal(self, scope: Scope) -> str | None:
         """Why this request is refused, or None."""
         headers: dict[str, list[str]] = {}
         for name, value in scope["headers"]:
@@ -62,8 +62,8 @@ class Guard:
         return "the request is too long" if too_long else None
 
 
-def _with_headers(send: Any) -> Any:
-    async def sending(message: Any) -> None:
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             own = {name.encode(): value.encode() for name, value in _HEADERS.items()}
             kept = [(n, v) for n, v in message.get("headers", []) if n.lower() not in own]

@@ -9,9 +9,8 @@ import json
 import secrets
 import socket
 import subprocess
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -21,7 +20,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from twofold.base.errors import UserError
-from twofold.lab.compare import compare, to_data
+from twofold.base.values import Json, Values
+from twofold.lab.compare import compare, score_named, to_data
 from twofold.lab.figures import curves_figure
 from twofold.lab.groups import Group
 from twofold.lab.page import actions
@@ -55,6 +55,8 @@ _FILM_TYPES = {
 _MAX_FILM = 64_000_000
 _LOG_TAIL = 20_000
 _MAX_IDS = 2_000
+Asked = dict[str, Json]  # a question as it was sent
+Answering = Callable[[Request], Awaitable[Response]]
 
 
 class Page:
@@ -64,7 +66,7 @@ class Page:
         self.catalogue = Catalogue(place)
         self.children: list[subprocess.Popen[bytes]] = []
 
-    def run(self, asked: dict[str, Any]) -> RunRecord:
+    def run(self, asked: Asked) -> RunRecord:
         found = self.catalogue.run(str(asked.get("run", "")))
         if found is None:
             raise UserError("no such run")
@@ -72,7 +74,7 @@ class Page:
 
     # ---- answers: each takes what was asked and gives what is sent ----
 
-    def runs(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def runs(self, asked: Asked) -> Values:
         """The table; almost nothing if the asker has this version already."""
         self.catalogue.refresh()
         self.children = [child for child in self.children if child.poll() is None]
@@ -80,7 +82,7 @@ class Page:
             return {"version": self.catalogue.version, "same": True}
         return overview(self.catalogue)
 
-    def curves(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def curves(self, asked: Asked) -> Values:
         """Curves of runs by id; of each only the points beyond those that the asker has."""
         wanted = asked.get("runs")
         if not isinstance(wanted, dict) or len(wanted) > _MAX_IDS:
@@ -95,12 +97,12 @@ class Page:
                 found[id] = {"from": start, "x": data["x"][start:], "y": data["y"][start:]}
         return {"curves": found}
 
-    def means(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def means(self, asked: Asked) -> Values:
         """The mean of each group over its seeds, with its interval."""
         metric, known = str(asked.get("metric", "return")), self.catalogue.groups()
         return {"means": {id: mean_data(known[id], metric) for id in self._ids(asked) if id in known}}
 
-    def one(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def one(self, asked: Asked) -> Values:
         """A run in all its parts."""
         run = self.run(asked)
         settings = [
@@ -119,34 +121,38 @@ class Page:
             "log": _tail(run.folder / "log.txt"),
         }
 
-    def evaluations(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def evaluations(self, asked: Asked) -> Values:
         """Every evaluation of a run as it was written."""
         return {"evaluations": _some_lines(self.run(asked).folder / "evaluations.jsonl", 5_000)}
 
-    def panel(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def panel(self, asked: Asked) -> Values:
         run = self.run(asked)
         paths = [path for path in panel_paths(run.folder) if path.stem == asked.get("name")]
         if not paths:
             raise UserError("no such panel")
         return read_panel(paths[0])
 
-    def compare(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def compare(self, asked: Asked) -> Values:
         """The same as `compare --json` with the runs of these groups."""
         return to_data(
-            compare(self._places(asked), score=asked.get("score", "test"), names=self._names(asked))
+            compare(
+                self._places(asked),
+                score=score_named(str(asked.get("score", "test"))),
+                names=self._names(asked),
+            )
         )
 
-    def stop(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def stop(self, asked: Asked) -> Values:
         return {"process": actions.stop(self.run(asked))}
 
-    def resume(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def resume(self, asked: Asked) -> Values:
         child = actions.resume(self.run(asked))
         self.children.append(child)
         return {"process": child.pid}
 
     # ---- answers that are files ----
 
-    def film(self, asked: dict[str, Any]) -> Response:
+    def film(self, asked: Asked) -> Response:
         run = self.run(asked)
         paths = [path for path in film_paths(run.folder) if path.name == asked.get("name")]
         if not paths:
@@ -154,12 +160,12 @@ class Page:
         kind = _FILM_TYPES[paths[0].suffix.lower()]
         return Response(files.read_regular(paths[0], _MAX_FILM), media_type=kind)
 
-    def figure(self, asked: dict[str, Any]) -> Response:
+    def figure(self, asked: Asked) -> Response:
         groups = self._groups(asked)
         figure = curves_figure(groups, str(asked.get("metric", "return")))
         return Response(to_bytes(figure, "svg"), media_type="image/svg+xml")
 
-    def report(self, asked: dict[str, Any]) -> Response:
+    def report(self, asked: Asked) -> Response:
         """The report of these groups as one file; it is written nowhere."""
         from tempfile import TemporaryDirectory
 
@@ -167,28 +173,28 @@ class Page:
             made = write_report(self._places(asked), Path(folder), names=self._names(asked))
             return Response(made.page.read_bytes(), media_type="text/html")
 
-    def _ids(self, asked: dict[str, Any]) -> list[str]:
+    def _ids(self, asked: Asked) -> list[str]:
         ids = asked.get("groups")
         if not isinstance(ids, list) or not 1 <= len(ids) <= 50:
             raise UserError("groups must be a list of one to fifty ids")
         return [str(id) for id in ids]
 
-    def _groups(self, asked: dict[str, Any]) -> list[Group]:
+    def _groups(self, asked: Asked) -> list[Group]:
         known = self.catalogue.groups()
         found = [known[id] for id in self._ids(asked) if id in known]
         if not found:
             raise UserError("no such group")
         return found
 
-    def _places(self, asked: dict[str, Any]) -> list[Path]:
+    def _places(self, asked: Asked) -> list[Path]:
         return [run.folder for group in self._groups(asked) for run in (*group.runs, *group.copies)]
 
-    def _names(self, asked: dict[str, Any]) -> dict[Path, str]:
+    def _names(self, asked: Asked) -> dict[Path, str]:
         """Groups keep the names that the table gives them."""
         return {run.folder: group.name for group in self._groups(asked) for run in group.runs}
 
 
-def _some_lines(path: Path, limit: int = 1_000) -> list[dict[str, Any]]:
+def _some_lines(path: Path, limit: int = 1_000) -> list[dict[str, Json]]:
     """The last lines of a log, none if it is absent or damaged."""
     try:
         return list(read_lines(path))[-limit:]
@@ -212,21 +218,21 @@ def _tail(path: Path) -> str:
 def make_app(place: Path, token: str, port: int) -> Starlette:
     """The application: static files by name, questions as POST with a JSON body."""
     page = Page(place)
-    names = (
-        "runs",
-        "curves",
-        "means",
-        "one",
-        "evaluations",
-        "panel",
-        "compare",
-        "stop",
-        "resume",
-        "film",
-        "figure",
-        "report",
-    )
-    routes = [Route(f"/api/{name}", _answer(getattr(page, name)), methods=["POST"]) for name in names]
+    questions: dict[str, Callable[[Asked], object]] = {
+        "runs": page.runs,
+        "curves": page.curves,
+        "means": page.means,
+        "one": page.one,
+        "evaluations": page.evaluations,
+        "panel": page.panel,
+        "compare": page.compare,
+        "stop": page.stop,
+        "resume": page.resume,
+        "film": page.film,
+        "figure": page.figure,
+        "report": page.report,
+    }
+    routes = [Route(f"/api/{name}", _answer(ask), methods=["POST"]) for name, ask in questions.items()]
     for path in sorted(_STATIC.rglob("*")):
         if path.suffix in _TYPES:
             name = path.relative_to(_STATIC).as_posix()
@@ -234,14 +240,14 @@ def make_app(place: Path, token: str, port: int) -> Starlette:
     return Starlette(routes=routes, middleware=[Middleware(Guard, token=token, port=port)])
 
 
-def _static(path: Path) -> Any:
+def _static(path: Path) -> Answering:
     async def send(request: Request) -> Response:
         return Response(path.read_bytes(), media_type=_TYPES[path.suffix])
 
     return send
 
 
-def _answer(question: Callable[[dict[str, Any]], Any]) -> Any:
+def _answer(question: Callable[[Asked], object]) -> Answering:
     async def answer(request: Request) -> Response:
         try:
             asked = json.loads((await request.body())[: MAX_BODY + 1] or b"{}")

@@ -8,12 +8,16 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from twofold.base.errors import MissingPackage, UserError
 from twofold.lab.sweep.space import Axis, Choice, Value
 from twofold.settings.presets import parse_value
 from twofold.store import files
+
+if TYPE_CHECKING:
+    import optuna
+    from optuna.distributions import BaseDistribution
 
 _MAX_JOURNAL = 64_000_000
 
@@ -90,7 +94,7 @@ def require_optuna() -> None:
         raise MissingPackage("optuna", "sweep", "a sweep")
 
 
-def _opened(path: Path) -> Any:  # Any: Optuna is optional, and its types with it
+def _opened(path: Path) -> optuna.Study:
     import optuna
 
     optuna.logging.set_verbosity(logging.ERROR)
@@ -106,12 +110,10 @@ def _opened(path: Path) -> Any:  # Any: Optuna is optional, and its types with i
         raise UserError(f"{path} is damaged ({error}): remove the sweep's folder to begin again") from None
 
 
-def _distributions(
-    axes: Mapping[str, Axis],
-) -> dict[str, Any]:  # Any: Optuna is optional, and its types with it
+def _distributions(axes: Mapping[str, Axis]) -> dict[str, BaseDistribution]:
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-    found: dict[str, Any] = {}  # Any: as above
+    found: dict[str, BaseDistribution] = {}
     for key, axis in axes.items():
         if isinstance(axis, Choice):
             found[key] = CategoricalDistribution(axis.texts)

@@ -100,12 +100,14 @@ def draw(sweep: Sweep, found: Swept, out: Path) -> Path:
 
 
 def _history(panel: Axes, numbers: np.ndarray[tuple[int], np.dtype[np.int64]], scores: object) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     values = np.asarray(scores, float)
     panel.scatter(numbers, values, s=22, color=style.colour(0), alpha=0.7, linewidth=0)
     panel.plot(numbers, np.maximum.accumulate(values), color=style.colour(1), linewidth=1.6)
     style.title(panel, "search", "every trial, and the best so far")
     panel.set_xlabel("trial")
-    panel.xaxis.get_major_locator().set_params(integer=True)
+    panel.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _slice(panel: Axes, axis: Span | Choice, values: list[Value], scores: object) -> None:

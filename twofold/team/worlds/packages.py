@@ -146,7 +146,7 @@ def mpe(cfg: ParticleConfig, *, rows: int, purpose: str) -> Spread | EnvRows:
         and cfg.kwargs.keys() <= known.keys()
     )
     if cfg.batched and plain:
-        settings = {known[key]: value for key, value in cfg.kwargs.items()}
+        settings: dict[str, Foreign] = {known[key]: value for key, value in cfg.kwargs.items()}
         return Spread(rows, cfg.time_limit, reward=cfg.reward, **settings)
     return _parallel(cfg, "mpe2", rows, {"max_cycles": cfg.time_limit, "continuous_actions": cfg.continuous})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, TypeAlias
 
 import gymnasium as gym
 import numpy as np
@@ -11,14 +11,16 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
+from twofold.base.foreign import AnySpace
+from twofold.base.foreign import Frames as Frames
+from twofold.base.foreign import Info as Info
+from twofold.base.foreign import Shown as Shown
+from twofold.base.values import Values as Values
 from twofold.core.experience import Array
 from twofold.core.protocols import State
 
-Info = dict[str, Any]  # Gymnasium's: anything may be in it
-Space = gym.Space[Any]  # of values of any type
-Values = dict[str, Any]  # settings of any part, as files and command lines hold them
-Frames = Any  # what Gymnasium's render gives: a picture, several, or text
-Foreign = Any  # an object of a package without types
+Space = AnySpace
+Foreign: TypeAlias = Any  # Any: an object of a package without types
 TeamObs = dict[
     str, Array
 ]  # obs [N, A, d], state [N, s], avail [N, A, n], step [N]; others [N, ...] with partners
@@ -32,13 +34,6 @@ METADATA: Info = {
     "render_modes": ["rgb_array"],
     "render_fps": 8,
 }
-
-
-@runtime_checkable
-class Shown(Protocol):
-    """A world that can be looked at."""
-
-    def render(self) -> Frames: ...
 
 
 @dataclass(frozen=True)
