@@ -175,10 +175,10 @@ class NativeTD3:
         )
 
     def _descent(self, optimiser: Adam) -> Descent:
-        flat, (beta1, beta2) = optimiser.flat, optimiser.betas
-        tensors = (flat.values, flat.grads, optimiser.first, optimiser.second)
+        beta1, beta2 = optimiser.betas
+        tensors = (optimiser.values, optimiser.grads, optimiser.first, optimiser.second)
         at = [tensor.data_ptr() for tensor in tensors]
-        step = Descent(*at, flat.values.numel(), beta1=beta1, beta2=beta2, eps=optimiser.eps)
+        step = Descent(*at, optimiser.values.numel(), beta1=beta1, beta2=beta2, eps=optimiser.eps)
         self._descents[optimiser] = step
         return step
 
