@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pytest
 
-from twofold.base.command import Command, asks, option, place, settings_given
+from twofold.base.command import Command, asks, needed, option, place, settings_given
 from twofold.base.errors import UserError
 from twofold.cli.finding import find
 from twofold.cli.parser import parse
@@ -15,7 +15,7 @@ from twofold.cli.parser import parse
 
 @asks
 class Everything:
-    first: Path = place("a file", "FILE")
+    first: Path = needed("a file", "FILE", type=Path)
     rest: tuple[str, ...] = place("words", "WORD ...", default=())
     count: int = option("how many", default=3, least=1)
     share: float | None = option("a share", default=None, short="-s")

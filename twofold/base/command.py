@@ -7,14 +7,12 @@ import types
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, Union, cast, dataclass_transform, get_args, get_origin
+from typing import Literal, TypeVar, Union, cast, dataclass_transform, get_args, get_origin
 
 Value = TypeVar("Value")
 Role = Literal["place", "option", "settings"]
 # What the shell offers behind an option, or in a place.
 Kind = Literal["", "config", "env-config", "zoo", "run", "file", "folder"]
-# Any: stands for a value of whatever type is declared.
-_NONE: Any = dataclasses.MISSING
 _USUAL = {"kind": "", "short": "", "least": None, "many": False, "bare": "", "raw": False}
 
 
@@ -52,7 +50,7 @@ class Asked:
 
     @property
     def required(self) -> bool:
-        return self.default is _NONE
+        return self.default is dataclasses.MISSING
 
     @property
     def single(self) -> object:
@@ -73,7 +71,7 @@ def _declared(default: Value, about: dict[str, object]) -> Value:
 
 
 def place(
-    meaning: str, metavar: str, *, default: Value = _NONE, kind: Kind = "", at_least: int | None = None
+    meaning: str, metavar: str, *, default: Value, kind: Kind = "", at_least: int | None = None
 ) -> Value:
     """A word without dashes, in the order of declaration; a tuple takes all that are left, `at_least` so many."""
     about: dict[str, object] = {
@@ -84,6 +82,13 @@ def place(
         "least": at_least,
     }
     return _declared(default, about)
+
+
+def needed(meaning: str, metavar: str, *, type: type[Value], kind: Kind = "") -> Value:
+    """A word without dashes that must be there."""
+    about = {"role": "place", "meaning": meaning, "metavar": metavar, "kind": kind}
+    made: Value = dataclasses.field(metadata={"asked": about})
+    return made
 
 
 def option(
@@ -118,7 +123,7 @@ def settings_given(*, factory: Callable[[], dict[str, Value]], raw: bool = False
 Class = TypeVar("Class", bound=type)
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(place, option, settings_given))
+@dataclass_transform(frozen_default=True, field_specifiers=(place, needed, option, settings_given))
 def asks(cls: Class) -> Class:
     """A frozen dataclass of what a command asks for."""
     return cast(Class, dataclass(frozen=True)(cls))

@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Literal
 
-from twofold.base.command import Command, asks, option, place, settings_given
+from twofold.base.command import Command, asks, needed, option, place, settings_given
 
 _RUN = "a run directory, or a policy file"
 _IMPORT = "your own worlds, networks or learners: a file.py or a module; may be given again"
@@ -79,7 +79,7 @@ TRAIN = Command(
 
 @asks
 class Resume:
-    run: Path = place("a run directory", "RUN", kind="run")
+    run: Path = needed("a run directory", "RUN", type=Path, kind="run")
     import_: tuple[str, ...] = option(_IMPORT, default=(), metavar="FILE", kind="file")
 
 
@@ -167,7 +167,7 @@ class Doctor:
 
 @asks
 class Completion:
-    shell: Literal["bash", "zsh"] = place("which shell: bash or zsh", "SHELL")
+    shell: Literal["bash", "zsh"] = place("which shell: bash or zsh", "SHELL", default="bash")
 
 
 COMMANDS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twofold.base.command import Command, asks, option, place
+from twofold.base.command import Command, asks, needed, option, place
 
 _FILES = "files (CIF, POSCAR, extxyz, CSV of CIF text) or names such as 'Cu*2x2x2'"
 _CALCULATOR = "who gives the forces: emt, eam:FILE, chgnet, lj, ..."
@@ -56,7 +56,7 @@ class RelaxCompare(Start):
 
 @asks
 class RelaxExport:
-    run: Path = place("a run directory of crystal/spring", "RUN", kind="run")
+    run: Path = needed("a run directory of crystal/spring", "RUN", type=Path, kind="run")
     out: Path | None = option(
         "policy file (default RUN/relaxer.safetensors)", default=None, metavar="FILE", short="-o", kind="file"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from twofold.base.command import Command, asks, option, place, settings_given
+from twofold.base.command import Command, asks, needed, option, place, settings_given
 
 Score = Literal["test", "last", "area"]
 _ON = "where: here, ray:auto, ray:HOST:PORT or slurm"
@@ -45,7 +45,7 @@ class Runs:
 
 @asks
 class Lab:
-    experiment: Path = place("a YAML file (docs/lab.md)", "FILE.yaml", kind="file")
+    experiment: Path = needed("a YAML file (docs/lab.md)", "FILE.yaml", type=Path, kind="file")
     out: Path | None = option(
         "where its runs go (default runs/NAME)", default=None, metavar="DIR", short="-o", kind="folder"
     )

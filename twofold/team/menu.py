@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twofold.base.command import Command, asks, option, place, settings_given
+from twofold.base.command import Command, asks, needed, option, place, settings_given
 
 _SET = "the folder of the partner set"
 
@@ -26,7 +26,7 @@ class MixedTeam:
 
 @asks
 class Make:
-    folder: Path = place(_SET, "SET", kind="folder")
+    folder: Path = needed(_SET, "SET", type=Path, kind="folder")
     env_config: str | None = option(
         "the world they play in (needed)", default=None, metavar="NAME", kind="env-config"
     )
@@ -40,7 +40,7 @@ class Make:
 
 @asks
 class Gather:
-    folder: Path = place(_SET, "SET", kind="folder")
+    folder: Path = needed(_SET, "SET", type=Path, kind="folder")
     runs: tuple[Path, ...] = place(
         "finished runs of one world", "RUN ...", default=(), kind="run", at_least=1
     )
@@ -48,14 +48,14 @@ class Gather:
 
 @asks
 class Split:
-    folder: Path = place(_SET, "SET", kind="folder")
+    folder: Path = needed(_SET, "SET", type=Path, kind="folder")
     test_algs: str = option("algorithms met in tests only, separated by commas", default="", metavar="NAMES")
     test_seeds: str = option("seeds met in tests only, separated by commas", default="", metavar="N,N,...")
 
 
 @asks
 class ShowSet:
-    folder: Path = place(_SET, "SET", kind="folder")
+    folder: Path = needed(_SET, "SET", type=Path, kind="folder")
 
 
 @asks
