@@ -7,6 +7,7 @@ be links, but must end at a regular file.
 
 from __future__ import annotations
 
+import codecs
 import errno
 import os
 import stat
@@ -116,7 +117,7 @@ def read_regular(path: Path | str, limit: int | None = None, *, follow: bool = F
 def read_text(path: Path | str, limit: int = MAX_TEXT_BYTES) -> str:
     """A UTF-8 text that the user named, or one of the package's own; a mark at its beginning is left out."""
     try:
-        return read_regular(path, limit, follow=True).decode("utf-8-sig")
+        return read_regular(path, limit, follow=True).removeprefix(codecs.BOM_UTF8).decode()
     except UnicodeDecodeError as error:
         raise CheckpointError(f"{_named(path)} is not UTF-8 text (byte {error.start:,})") from None
 

@@ -16,15 +16,17 @@ from safetensors.numpy import save as encode
 
 from twofold.base import tree
 from twofold.base.errors import CheckpointError, NonFiniteError, UserError
+from twofold.base.progress import task
 from twofold.base.signals import Stopped
 from twofold.base.statistics import summaries
 from twofold.core import seeding
 from twofold.core.evaluate import Interrupted, evaluate
 from twofold.core.experience import Item
-from twofold.core.protocols import Learner, Metrics, State, Summary
+from twofold.core.protocols import Episodes, Learner, Metrics, State, Summary, World
 from twofold.core.trainer import Trainer
 from twofold.store import files
 from twofold.store.checkpoint import load_replay, pack, unpack
+from twofold.store.counted import Counted
 from twofold.store.policy_file import load_policy_into, policy_bytes
 from twofold.store.run import Run
 from twofold.store.selection import Selection, finalist
@@ -189,7 +191,7 @@ class RunKeeper:
                 except CheckpointError as error:  # one of several is lost: the others are there
                     log.error("a finalist is left out: %s", error)
                     continue
-                found[step] = summaries(evaluate(world, trainer.greedy(world), seeds, trainer.stop))["return"]
+                found[step] = summaries(_played(trainer, world, seeds, f"trying step {step}"))["return"]
         if not found:
             return
         chosen = max(found, key=lambda step: found[step]["mean"])
@@ -202,7 +204,7 @@ class RunKeeper:
         with trainer.stop, _last_policy_kept(trainer.learner), _stopped_by(trainer):
             self._load_best(trainer)
             worlds = trainer.evaluations.items()
-            found = {n: evaluate(w, trainer.greedy(w), seeds, trainer.stop) for n, w in worlds}
+            found = {name: _played(trainer, world, seeds, f"testing {name}") for name, world in worlds}
         self.run.keep_test(found, seeds, trainer.steps)
         return {name: summaries(values) for name, values in found.items()}
 
@@ -214,6 +216,12 @@ class RunKeeper:
                 f"the best policy of this run is lost ({error}): put it back, or train it again with "
                 f"twofold train --from={self.run.folder}"
             ) from None
+
+
+def _played(trainer: Trainer[Item], world: World, seeds: list[int], what: str) -> Episodes:
+    """Episodes of the learner's policy as it is now, counted where somebody looks."""
+    with task(what, len(seeds)) as tell:
+        return evaluate(world, Counted(trainer.greedy(world), tell), seeds, trainer.stop)
 
 
 def _mark(trainer: Trainer[Item]) -> tuple[int, ...]:

@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 from typing import TypedDict
 
-from twofold.base.errors import UserError
-from twofold.base.regular import read_text
+from twofold.base.errors import CheckpointError, UserError
+from twofold.base.foreign_json import read_json
+from twofold.base.regular import is_folder, read_text
 from twofold.settings.domains import domains
 
 _PACKAGES = ("torch", "numpy", "pydantic")  # besides those that the domains name
@@ -29,6 +30,7 @@ class Provenance(TypedDict):
     """What a result says of its making."""
 
     command: str
+    imports: list[str]  # files and modules of the user's
     started: str
     twofold: str
     commit: str | None
@@ -53,7 +55,22 @@ def versions() -> dict[str, str]:
     return found
 
 
-def provenance(command: str) -> Provenance:
+def imports_of(place: Path) -> list[str]:
+    """The --import names that a run was made with, of a run directory or of a policy file inside of one.
+
+    They are only ever shown: what is imported is the user's word alone.
+    """
+    folder = place if is_folder(place) else place.parent
+    try:
+        record = read_json(folder / "provenance.json")
+    except CheckpointError:
+        return []
+    names = record.get("imports") if isinstance(record, dict) else None
+    texts = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+    return [name for name in texts if 0 < len(name) < 200 and name.isprintable()]
+
+
+def provenance(command: str, imports: tuple[str, ...] = ()) -> Provenance:
     """Where a result comes from: command, code, packages, machine."""
     here = Path(__file__).resolve().parent
     command_line = ["git", "describe", "--always", "--dirty"]
@@ -69,6 +86,7 @@ def provenance(command: str) -> Provenance:
         own = "uninstalled"
     return {
         "command": command,
+        "imports": list(imports),
         "started": now(),
         "twofold": own,
         "commit": commit or None,

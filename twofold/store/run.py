@@ -6,7 +6,8 @@ import logging
 import math
 import shlex
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from twofold.base.errors import CheckpointError, UserError
@@ -34,6 +35,8 @@ _ENGINE = "learner.engine"  # how updates are computed, to rounding the same: ma
 # What a start that was interrupted before config.json was written may have left.
 _BEGINNINGS = {"provenance.json", ".provenance.json.tmp", ".config.json.tmp", "lock"}
 _MAX_LOCK = 400  # bytes
+# What a run holds before its first step.
+_STARTED = _BEGINNINGS | {"config.json", "state.json", ".state.json.tmp", "starts.jsonl", "log.txt"}
 log = logging.getLogger("twofold")
 
 
@@ -49,6 +52,8 @@ class Run:
         self.changed = (
             False  # more steps were asked for than when it began, or a setting that changes no byte
         )
+        self.fresh = False  # made by this process
+        self.made: list[Path] = []  # folders that were made for it, innermost first
         self.command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
         self.journal = Journal(folder, resolved.config.trainer.steps, self.checkpoints.newest)
         self._lock = RunLock(folder)
@@ -57,16 +62,17 @@ class Run:
     # ---- making and opening ----
 
     @classmethod
-    def create(cls, folder: Path, resolved: Resolved, command: str) -> Run:
+    def create(cls, folder: Path, resolved: Resolved, command: str, imports: tuple[str, ...] = ()) -> Run:
         """A new directory, or an existing one of this config, which is then gone on with, perhaps for more steps."""
         _refuse_foreign(folder)
         if is_there(folder / "config.json"):
             cls.open(folder).with_changes(resolved, command)  # other settings are refused, nothing is touched
         lock = RunLock(folder)
         try:
+            made = [above for above in (folder, *folder.parents) if not is_there(above)]
             folder.mkdir(parents=True, exist_ok=True)
             lock.take()  # before anything is written: another process may be about to begin here, too
-            run = cls._begun(folder, resolved, command)
+            run = cls._begun(folder, resolved, command, imports)
         except BaseException as error:
             lock.release()
             if isinstance(error, OSError):
@@ -74,17 +80,18 @@ class Run:
                 raise UserError(f"cannot make the run directory {folder}: {why}") from None
             raise
         run._lock = lock
+        run.made = made if run.fresh else []
         return run
 
     @classmethod
-    def _begun(cls, folder: Path, resolved: Resolved, command: str) -> Run:
+    def _begun(cls, folder: Path, resolved: Resolved, command: str, imports: tuple[str, ...]) -> Run:
         """The run that is there, or a new one; nobody else is at it now."""
         if is_there(folder / "config.json"):
             return cls.open(folder).with_changes(resolved, command)
         run = cls(folder, resolved)
-        run.command = command
+        run.command, run.fresh = command, True
         with files.disk_full_explained(folder, 100_000):
-            files.replace_bytes(folder / "provenance.json", files.to_json(provenance(command)))
+            files.replace_bytes(folder / "provenance.json", files.to_json(provenance(command, imports)))
         run.keep_config()
         return run
 
@@ -143,6 +150,28 @@ class Run:
                 left.unlink()
         if self.changed:
             self.keep_config()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The directory for this process alone; a start that fails before anything was kept leaves nothing."""
+        self.lock()
+        try:
+            yield
+        except BaseException:
+            self.close()
+            self._leave_nothing()
+            raise
+        self.close()
+
+    def _leave_nothing(self) -> None:
+        """Remove a start that never began, and the folders that were made for it."""
+        with suppress(OSError):  # somebody else's file is in one of them by now
+            if not self.fresh or {entry.name for entry in self.folder.iterdir()} - _STARTED:
+                return
+            for name in _STARTED:
+                (self.folder / name).unlink(missing_ok=True)
+            for folder in self.made:
+                folder.rmdir()
 
     def check_lock(self) -> None:
         """Stop if the directory or its lock was taken away."""
