@@ -37,11 +37,11 @@ def test_disturbed_rounds_count_only_where_fewer_than_three_are_quiet():
 
 def test_a_target_that_is_missed_is_called_so():
     runs = [
-        run(i, name, s) for i in range(3) for name, s in (("twofold", 170.0), ("stable-baselines3", 100.0))
+        run(i, name, s) for i in range(3) for name, s in (("twofold", 230.0), ("stable-baselines3", 100.0))
     ]
     record = {"summary": compared(runs), "updates": {}, "replay": {"ratio": 1.02}, "help_seconds": 0.2}
     met = {row["what"]: row["met"] for row in targets(record)}
-    assert met["steps/s over stable-baselines3, 2 threads"] is False  # 1.7, wanted 1.8
+    assert met["steps/s over stable-baselines3, 2 threads"] is False  # 2.3, wanted 2.4
     assert met["replay of 1M over raw float32"] is True
     assert "steps/s over tianshou, 2 threads" not in met  # not measured: neither met nor missed
 
