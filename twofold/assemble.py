@@ -22,7 +22,9 @@ from twofold.core.seeding import TEST, Generators, generator
 from twofold.core.trainer import Trainer
 from twofold.rows.check import Resumable
 from twofold.rows.world import evaluation_names, make_world
+from twofold.sampling.choose import make_replay
 from twofold.settings.config import Config, Resolved
+from twofold.settings.shares import counted
 from twofold.show.plot import draw_curve
 from twofold.store.keeper import RunKeeper
 from twofold.store.policy_file import LoadedPolicy, load_policy, make_learner
@@ -65,7 +67,7 @@ class Parts:
 
 def assemble(run: Run, imports: tuple[str, ...] = ()) -> Parts:
     """All parts of a run from its config."""
-    config = run.resolved.config
+    config = counted(run.resolved.config)
     world = make_world(config, purpose="train", rows=config.trainer.rows, imports=imports)
     if not isinstance(world, Resumable):
         raise WorldError(
@@ -80,7 +82,10 @@ def assemble(run: Run, imports: tuple[str, ...] = ()) -> Parts:
         config, world.single_observation_space, world.single_action_space, rngs
     )
     keeper = RunKeeper(run)
-    trainer = Trainer(config.trainer, config.replay, learner, world, evaluations, keeper, rngs)
+    blank = learner.writer(world.num_envs).blank()
+    replay = make_replay(config.replay, learner, blank, rngs["replay"])
+    size = config.replay.batch_size
+    trainer = Trainer(config.trainer, learner, replay, size, world, evaluations, keeper, rngs)
     return Parts(trainer, keeper)
 
 

@@ -63,10 +63,10 @@ class TD3Config:
 
     def __post_init__(self) -> None:
         for name, schedule in (("lr_decay", self.lr_decay), ("reward_floor", self.reward_floor)):
-            if schedule is not None and schedule.end is not None and schedule.per != "update":
-                raise ConfigError(f"learner.{name}.per must be update, got {schedule.per}")
+            if schedule is not None and schedule.end is not None and schedule.per not in ("update", "run"):
+                raise ConfigError(f"learner.{name}.per must be update or run, got {schedule.per}")
         if self.expl_noise.end is not None and self.expl_noise.per == "update":
-            raise ConfigError("learner.expl_noise.per must be step or episode, got update")
+            raise ConfigError("learner.expl_noise.per must be step, episode or run, got update")
         if min(self.expl_noise.start, self.expl_noise.end or 0.0) < 0:
             raise ConfigError("learner.expl_noise must not be negative")
         if not 0 < self.lr_decay.start <= 1 or not 0 < (self.lr_decay.end or 1.0) <= 1:

@@ -219,9 +219,10 @@ class NativeTD3:
         self._sums[optimiser] = self._run(ADAM)
 
     def _first_step(self, optimiser: Adam) -> AdamStep:
-        flat, (beta1, beta2) = optimiser.flat, optimiser.betas
-        at = [t.data_ptr() for t in (flat.values, flat.grads, optimiser.first, optimiser.second)]
-        step = AdamStep(*at, flat.values.numel(), 1.0, beta1=beta1, beta2=beta2, eps=optimiser.eps)
+        beta1, beta2 = optimiser.betas
+        tensors = (optimiser.values, optimiser.grads, optimiser.first, optimiser.second)
+        at = [tensor.data_ptr() for tensor in tensors]
+        step = AdamStep(*at, optimiser.values.numel(), 1.0, beta1=beta1, beta2=beta2, eps=optimiser.eps)
         self._steps[optimiser] = step
         return step
 

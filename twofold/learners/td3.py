@@ -144,11 +144,12 @@ class TD3:
         if self.cfg.engine == "auto" and began != self.engine.name:
             self.engine = self.networks.engine(self.nets, replace(self.cfg, engine=began), self.rng)
         self.nets.load_state_dict(state)
-        self.actor_optimiser.load_state_dict(tree.map(_tensor, state["actor_optimiser"]))
-        self.critic_optimiser.load_state_dict(tree.map(_tensor, state["critic_optimiser"]))
+        self.actor_optimiser.load_state_dict(tree.map(tensors_of, state["actor_optimiser"]))
+        self.critic_optimiser.load_state_dict(tree.map(tensors_of, state["critic_optimiser"]))
         self.updates = int(state["updates"])
         self._metrics = state["metrics"]
-        self.actor_loss = torch.tensor(self._metrics.get("actor/loss", 0.0))  # not of every update
+        last = float(self._metrics.get("actor/loss", 0.0))  # not of every update
+        self.actor_loss = torch.tensor(last, dtype=torch.float64)
 
     def policy_state(self) -> State:
         return self.networks.policy_state(self.nets)
@@ -157,6 +158,6 @@ class TD3:
         self.networks.load_policy_state(self.nets, state)
 
 
-def _tensor(value: object) -> object:
+def tensors_of(value: object) -> object:
     """Arrays of a checkpoint as tensors of their own memory."""
     return torch.from_numpy(np.array(value)) if isinstance(value, np.ndarray) else value

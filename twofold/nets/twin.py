@@ -41,13 +41,14 @@ class Twin(nn.Module):
         """obs [B, o], action [B, a] -> values [2, B]."""
         # The action comes first: [obs, 1], what an actor's first layer reads, is the end of [action, obs, 1].
         x = torch.cat([action, obs], dim=-1)
-        return self._values(x.expand(2, *x.shape), slice(None))
+        return self.values(x.expand(2, *x.shape), slice(None))
 
     def first(self, obs: Tensor, action: Tensor) -> Tensor:
         """The first critic alone: [B]; half the work of `forward`."""
-        return self._values(torch.cat([action, obs], dim=-1), 0)
+        return self.values(torch.cat([action, obs], dim=-1), 0)
 
-    def _values(self, x: Tensor, critics: slice | int) -> Tensor:
+    def values(self, x: Tensor, critics: slice | int) -> Tensor:
+        """Of both critics (`slice(None)`: [2, B, inputs] -> [2, B]) or of one ([B, inputs] -> [B])."""
         activate = ACTIVATIONS[self.activation]
         matrices = [cast(Affine, layer).matrix[critics] for layer in self.layers]
         for index, matrix in enumerate(matrices[:-1]):

@@ -18,6 +18,7 @@ from twofold.core.experience import Array, Obs, blank_like
 from twofold.core.protocols import State
 
 _MAX_ROWS = 10_000
+_NUMBERS, _FLAGS = {float, int, np.float64, np.float32}, {bool, np.bool_}  # the usual types, told fastest
 MakeEnv = Callable[[], AnyEnv]
 Seeds = int | Sequence[int | None] | None
 
@@ -104,6 +105,7 @@ class EnvRows(VectorEnv):
     """
 
     metadata = {"autoreset_mode": AutoresetMode.DISABLED}
+    gives_checked = True
 
     def __init__(
         self,
@@ -142,18 +144,17 @@ class EnvRows(VectorEnv):
             self._put(row, self._start(row, seeds[row]))
         return tree.copy(self._obs), {}
 
-    def _start(self, row: int, seed: int | None) -> Obs:
+    def _start(self, row: int, seed: int | None) -> tree.Branch:
         if self.fresh and self.log.seeds[row] != -1:
             self.envs[row].close()
             self.envs[row] = self._make_env()
         self.log.start(row, -1 if seed is None else seed)
-        answer = self.envs[row].reset(seed=seed)
+        answer: object = self.envs[row].reset(seed=seed)
         if not isinstance(answer, (tuple, list)) or len(answer) != 2:
             self._refuse(row, f"reset gave {shown(answer)}, Gymnasium's has two parts: obs, info")
-        obs: Obs = answer[0]
-        return obs
+        return answer[0]
 
-    def _put(self, row: int, obs: Obs) -> None:
+    def _put(self, row: int, obs: tree.Branch) -> None:
         """Take a row's observation; one of another shape or kind ends the run."""
         if not isinstance(self._obs, dict):
             if type(obs) is not np.ndarray or obs.dtype is not self._taken or obs.shape != self._like.shape:
@@ -176,7 +177,7 @@ class EnvRows(VectorEnv):
             f"{env_name(self.envs[row])}, {where}: {problem}; `twofold check` tests an environment"
         )
 
-    def _stepped(self, row: int, action: Array) -> tuple[Obs, float, bool, bool, Info]:
+    def _stepped(self, row: int, action: Array) -> tuple[tree.Branch, float, bool, bool, Info]:
         """One environment's step, its five parts of the kinds that Gymnasium promises."""
         self.log.step(row, action)
         answer = self.envs[row].step(action)
@@ -186,16 +187,19 @@ class EnvRows(VectorEnv):
                 f"step gave {shown(answer)}, Gymnasium's has five parts: obs, reward, terminated, truncated, info",
             )
         _, reward, terminated, truncated, info = answer
+        usual = type(reward) in _NUMBERS and type(terminated) in _FLAGS and type(truncated) in _FLAGS
+        if not usual or type(info) is not dict or "episode" in info:
+            self._check_rest(row, reward, terminated, truncated, info)
+        return answer  # type: ignore[return-value]  # checked above, which a type cannot say
+
+    def _check_rest(
+        self, row: int, reward: object, terminated: object, truncated: object, info: object
+    ) -> None:
         if wrong := wrong_number(reward):
             self._refuse(row, f"the reward {wrong}")
         for name, flag in (("terminated", terminated), ("truncated", truncated)):
             if wrong := wrong_flag(flag):
                 self._refuse(row, f"the flag `{name}` {wrong}")
-        if type(info) is not dict or "episode" in info:
-            self._check_info(row, info)
-        return answer  # type: ignore[return-value]  # checked above, which a type cannot say
-
-    def _check_info(self, row: int, info: object) -> None:
         episode = info.get("episode", {}) if isinstance(info, dict) else None
         if not isinstance(episode, dict):
             self._refuse(row, f"info must be a dictionary, and its 'episode' one of numbers: {shown(info)}")

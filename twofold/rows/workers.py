@@ -97,6 +97,7 @@ class WorkerRows(VectorEnv):
     """Rows spread over worker processes; the rows of one that fails twice at one step are cut, info["broken"] set."""
 
     metadata = {"autoreset_mode": AutoresetMode.DISABLED}
+    gives_checked = True  # by the rows of its workers
 
     def __init__(
         self,
