@@ -11,7 +11,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 
-from bench import compared, targets
+from bench import Plan, compared, targets, with_checkouts
 from bench_systems import Clock, Finished, Window
 
 
@@ -65,3 +65,15 @@ def test_the_clock_times_the_window_and_ends_the_training():
 def test_a_window_that_our_first_evaluation_would_reach_is_refused():
     with pytest.raises(ValueError, match="first evaluation"):
         Window(warmup=500, skip=100)
+
+
+def test_codes_that_are_no_packages_join_where_a_checkout_is_given(tmp_path):
+    plan = with_checkouts(Plan(systems=("twofold",)), [f"cleanrl={tmp_path}"])
+    assert plan.systems == ("twofold", "cleanrl", "cleanrl-jax")
+    assert with_checkouts(Plan(), []) == Plan()
+
+
+def test_a_checkout_that_is_not_there_is_refused(tmp_path):
+    for wrong in (f"sb3={tmp_path}", f"td3={tmp_path / 'nowhere'}"):
+        with pytest.raises(SystemExit, match="name one of cleanrl, td3 and its folder"):
+            with_checkouts(Plan(), [wrong])
