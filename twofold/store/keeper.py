@@ -21,7 +21,7 @@ from twofold.base.statistics import summaries
 from twofold.core import seeding
 from twofold.core.evaluate import Interrupted, evaluate
 from twofold.core.experience import Item
-from twofold.core.protocols import Learner, Metrics, State, Summary
+from twofold.core.protocols import ByEngine, Learner, Metrics, State, Summary
 from twofold.core.trainer import Trainer
 from twofold.store import files
 from twofold.store.checkpoint import load_replay, pack, unpack
@@ -130,7 +130,8 @@ class RunKeeper:
         else:
             self._restore(trainer, *found)
         self._check_space(trainer)
-        self.run.keep_engine(trainer.learner.engine_name, trainer.steps)
+        if isinstance(trainer.learner, ByEngine):
+            self.run.keep_engine(trainer.learner.engine_name, trainer.steps)
         self._saved_step, self._saved_at = trainer.steps, time.monotonic()
         return found is not None
 
