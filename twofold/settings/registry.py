@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from twofold.base.errors import ConfigError, MissingPackage
+from twofold.base.errors import ConfigError, MissingPackage, UnknownPart
 from twofold.core.protocols import AnyLearner
 from twofold.settings.domains import domains
 from twofold.settings.schema import nearest
@@ -78,10 +78,14 @@ class Registry(Generic[EntryT]):
             # Only the domain that was probably meant: importing all of them to guess would take a second.
             self._import(f"{nearest(name.split('/')[0], domains()) or self.home}/")
             hint = nearest(name, self._entries)
-            raise ConfigError(
+            raise UnknownPart(
                 f"no {self.kind} named '{name}'" + (f"; did you mean '{hint}'?" if hint else "")
             )
         return self._entries[name]
+
+    def name_of(self, make: object) -> str | None:
+        """The name under which this function or class was registered, if it was."""
+        return next((name for name, entry in self._entries.items() if entry.make is make), None)
 
     def names(self) -> list[str]:
         """Every name that is available; domains whose packages are absent are left out."""

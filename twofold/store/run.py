@@ -7,8 +7,9 @@ import math
 import os
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
 
 from twofold.base.errors import CheckpointError, UserError
 from twofold.base.statistics import summaries
@@ -23,9 +24,7 @@ from twofold.store.jsonlines import JsonLines
 from twofold.store.lock import RunLock
 from twofold.store.policy_file import weights_digest
 from twofold.store.provenance import provenance
-
-if TYPE_CHECKING:
-    from torch.utils.tensorboard import SummaryWriter
+from twofold.store.sinks import Sinks
 
 FORMAT = 2  # of config.json
 _ENGINE = "learner.engine"  # how updates are computed, to rounding the same: may change while a run goes on
@@ -34,6 +33,8 @@ _ABOUT_TEST = ("seeds", "step", "policy")  # what test.json says of itself; the 
 
 # What a start that was interrupted before config.json was written may have left.
 _BEGINNINGS = {"provenance.json", ".provenance.json.tmp", ".config.json.tmp", "lock"}
+# What a run holds before its first step.
+_STARTED = _BEGINNINGS | {"config.json", "state.json", ".state.json.tmp", "starts.jsonl", "log.txt"}
 log = logging.getLogger("twofold")
 
 
@@ -49,15 +50,17 @@ class Run:
         self.changed = (
             False  # more steps were asked for than when it began, or a setting that changes no byte
         )
+        self.fresh = False  # made by this process
+        self.made: list[Path] = []  # folders that were made for it, innermost first
         self.command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
         self.journal = Journal(folder, resolved.config.trainer.steps, self.saved_step)
         self._lock = RunLock(folder)
-        self._board: SummaryWriter | Literal[False] | None = None  # False: it cannot be written
+        self._sinks = Sinks(folder, resolved)
 
     # ---- making and opening ----
 
     @classmethod
-    def create(cls, folder: Path, resolved: Resolved, command: str) -> Run:
+    def create(cls, folder: Path, resolved: Resolved, command: str, imports: tuple[str, ...] = ()) -> Run:
         """A new directory, or an existing one of this config, which is then gone on with, perhaps for more steps."""
         try:
             if os.path.lexists(folder / "config.json"):
@@ -67,11 +70,12 @@ class Run:
                 raise UserError(
                     f"{folder} exists and is not a run directory: nothing was touched; give another --run"
                 )
-            folder.mkdir(parents=True, exist_ok=True)
             run = cls(folder, resolved)
-            run.command = command
+            run.command, run.fresh = command, True
+            run.made = [above for above in (folder, *folder.parents) if not above.exists()]
+            folder.mkdir(parents=True, exist_ok=True)
             with files.disk_full_explained(folder, 100_000):
-                files.replace_bytes(folder / "provenance.json", files.to_json(provenance(command)))
+                files.replace_bytes(folder / "provenance.json", files.to_json(provenance(command, imports)))
             run.keep_config()
         except OSError as error:
             raise UserError(f"cannot make the run directory {folder}: {error.strerror}") from None
@@ -132,6 +136,28 @@ class Run:
         if self.changed:
             self.keep_config()
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The directory for this process alone; a start that fails before anything was kept leaves nothing."""
+        self.lock()
+        try:
+            yield
+        except BaseException:
+            self.close()
+            self._leave_nothing()
+            raise
+        self.close()
+
+    def _leave_nothing(self) -> None:
+        """Remove a start that never began, and the folders that were made for it."""
+        with suppress(OSError):  # somebody else's file is in one of them by now
+            if not self.fresh or {entry.name for entry in self.folder.iterdir()} - _STARTED:
+                return
+            for name in _STARTED:
+                (self.folder / name).unlink(missing_ok=True)
+            for folder in self.made:
+                folder.rmdir()
+
     def check_lock(self) -> None:
         """Stop if the directory or its lock was taken away."""
         self._lock.check()
@@ -139,12 +165,7 @@ class Run:
     def close(self) -> None:
         for lines in (self.metrics, self.evaluations, self.timing):
             lines.close()
-        if self._board:
-            try:
-                self._board.close()
-            except OSError as error:
-                log.error("TensorBoard's file is incomplete: %s", error.strerror)
-        self._board = None
+        self._sinks.close()
         self._lock.release()
 
     # ---- logging ----
@@ -153,34 +174,16 @@ class Run:
         """Metrics that are a function of the run alone: a resumed run writes the same bytes."""
         self._lock.beat()
         self.metrics.append({"step": step, **values})
-        self._scalars(step, values)
+        self._sinks.scalars(step, values)
 
     def log_timing(self, step: int, values: dict[str, float]) -> None:
         """Speeds and other values that differ from one execution to the next."""
         self.timing.append({"step": step, **values})
-        self._scalars(step, {f"timing/{k}": v for k, v in values.items()})
+        self._sinks.scalars(step, {f"timing/{k}": v for k, v in values.items()})
 
     def log_evaluation(self, step: int, world: str, summary: dict[str, dict[str, float]]) -> None:
         self.evaluations.append({"step": step, "world": world, **summary})
-        self._scalars(step, {f"{world}/{name}": s["mean"] for name, s in summary.items()})
-
-    def _scalars(self, step: int, values: dict[str, float]) -> None:
-        """TensorBoard only shows what metrics.jsonl holds: if it fails, that is told once and training goes on."""
-        if not self.resolved.config.trainer.tensorboard or self._board is False:
-            return
-        try:
-            if self._board is None:
-                from torch.utils.tensorboard import (
-                    SummaryWriter,
-                )  # half a second: only when something is logged
-
-                folder = files.real_folder(self.folder / "tensorboard")
-                self._board = SummaryWriter(str(folder), purge_step=step)
-            for name, value in values.items():
-                self._board.add_scalar(name, value, step)
-        except OSError as error:
-            log.error("TensorBoard's file cannot be written (%s): going on without it", error.strerror)
-            self._board = False
+        self._sinks.scalars(step, {f"{world}/{name}": s["mean"] for name, s in summary.items()})
 
     def lengths(self) -> dict[str, int]:
         """How long the logs are at a checkpoint, everything in them durable."""
