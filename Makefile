@@ -54,6 +54,7 @@ learn: dev            ## learning tests: minutes to hours
 # Each script also runs alone and writes benchmarks/results/NAME.{json,md}; the first makes a venv of its own for peers.
 bench: dev            ## all speeds: TD3 against peers, items, teams, the fast walker
 	$(BIN)/python benchmarks/bench.py
+	$(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/recsys_speed.py
 	$(BIN)/python benchmarks/team_updates.py
 	$(BIN)/python benchmarks/team_speed.py

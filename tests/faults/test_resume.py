@@ -51,6 +51,7 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "n-step": {"learner": {"n_step": 3}},
     "averaged, Huber": {"learner": {"actor_average": 0.9, "huber": 1.0}},
     "autograd": {"learner": {"engine": "autograd", "policy_delay": 3}},
+    "fused": {"learner": {"engine": "fused", "policy_delay": 3}},
     "recent items": {"replay": {"recent_share": 0.5, "recent_items": 3}},
     "steps before ends": {"replay": {"ending_share": 0.5, "ending_steps": 2}, "learner": {"n_step": 2}},
     "noise by the episode": {"learner": {"expl_noise": {"end": 0.05, "over": 9, "per": "episode"}}},

@@ -22,7 +22,7 @@ from twofold.base.statistics import summaries
 from twofold.core import seeding
 from twofold.core.evaluate import Interrupted, evaluate
 from twofold.core.experience import Item
-from twofold.core.protocols import Episodes, Learner, Metrics, State, Summary, World
+from twofold.core.protocols import ByEngine, Episodes, Learner, Metrics, State, Summary, World
 from twofold.core.trainer import Trainer
 from twofold.store import files
 from twofold.store.checkpoint import load_replay, pack, unpack
@@ -136,7 +136,8 @@ class RunKeeper:
         else:
             self._restore(trainer, *found)
         self._check_space(trainer)
-        self.run.keep_engine(trainer.learner.engine_name, trainer.steps)
+        if isinstance(trainer.learner, ByEngine):
+            self.run.keep_engine(trainer.learner.engine_name, trainer.steps)
         self._saved_step, self._saved_at = trainer.steps, time.monotonic()
         return found is not None
 
