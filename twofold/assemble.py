@@ -129,6 +129,7 @@ def run_to_end(
         if on_folder:
             on_folder(run.folder)
         if (test := run.test_scores()) is not None:
+            run.journal.finish()
             return Trained(run.folder, test)
         with run.journal.session(run.command), torch_as(run.resolved.config.threads):
             return Trained(run.folder, _train(run, imports, progress or Quiet()))
