@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 
@@ -35,6 +36,15 @@ class Signals:
     def __exit__(self, *_: object) -> None:
         for signum, handler in self._before.items():
             signal.signal(signum, handler)
+
+    @contextmanager
+    def released(self) -> Iterator[None]:
+        """Inside, signals go to whoever had them before."""
+        self.__exit__()
+        try:
+            yield
+        finally:
+            self.__enter__()
 
     def _on(self, signum: int, _: FrameType | None) -> None:
         if self.received is not None:

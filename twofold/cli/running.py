@@ -181,8 +181,7 @@ def _int(typed: Arguments, name: str, default: int) -> int:
 
 
 def _play(argv: list[str]) -> int:
-    from twofold.assemble import fits, world_of
-    from twofold.rows.envs import EnvRows
+    from twofold.assemble import fits, frames_per_second, world_of
     from twofold.rows.world import evaluation_names
     from twofold.show.play import play, viewed_world, write_video
 
@@ -197,8 +196,8 @@ def _play(argv: list[str]) -> int:
     frames, total = play(world, policy.policy, seed, frames=cannot is None and mode == "rgb_array")
     print(f"return     {total:.2f}")
     if frames:
-        fps = world.envs[0].metadata.get("render_fps", 30) if isinstance(world, EnvRows) else 10
-        print(f"video      {write_video(frames, Path(typed.options.get('out', 'play.mp4')), int(fps))}")
+        out = Path(typed.options.get("out", "play.mp4"))
+        print(f"video      {write_video(frames, out, frames_per_second(world))}")
     world.close()
     return 0
 

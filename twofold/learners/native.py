@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
 import weakref
-from collections.abc import Callable
 from ctypes import byref
 from typing import cast
 
@@ -19,13 +19,22 @@ from twofold.learners.fused import leaves
 from twofold.learners.nets import Nets
 from twofold.native.library import (
     ACTIVATIONS,
+    ACTOR,
+    ADAM,
+    ADD,
+    CRITIC,
     LAYERS,
-    BatchColumns,
+    SQUARES,
+    TARGET,
+    TRACK,
+    AdamStep,
     Columns,
-    Descent,
-    Given,
+    EngineFields,
     Library,
+    Room,
     Shape,
+    Stack,
+    Tracking,
     absent,
     library,
 )
@@ -65,24 +74,24 @@ class NativeTD3:
         self, nets: Nets, cfg: TD3Config, batch_size: int = 256, built: Library | None = None
     ) -> None:
         reason = absent() if built is None else None
-        self.library = built or library()
-        if reason := reason or refusal(nets, self.library.dtype):
+        if reason := reason or refusal(nets, torch.float32 if built is None else built.dtype):
             raise ConfigError(f"learner.engine=native {reason}; use engine=auto")
+        self.library = built or library()
         self.nets, self.cfg = nets, cfg
         self._losses = torch.zeros(2, dtype=torch.float64).unbind()
         self._sums: dict[Adam, float] = {}
-        self._descents: dict[Adam, Descent] = {}
-        self._free: Callable[[], object] = lambda: None
+        self._steps: dict[Adam, AdamStep] = {}
+        self._team: int | None = None
         self._allocate(batch_size)
 
     def _allocate(self, batch_size: int) -> None:
-        """An engine for batches of this size."""
-        self._free()
-        self.batch_size, nets = batch_size, self.nets
+        """Fields and memory for batches of this size."""
+        self.batch_size, nets, cfg = batch_size, self.nets, self.cfg
         actor, critic = cast(MLP, nets.actor.module), cast(Twin, nets.critic.module)
-        self.values = nets.critic.values.new_zeros(2, batch_size)
-        self._target = nets.critic.values.new_zeros(batch_size)
-        given = Given(
+        self._kept: list[Tensor] = []  # the memory that the C side works in
+        self.values = self._memory(2, batch_size)
+        self._target = self._memory(batch_size)
+        self._fields = EngineFields(
             multiply=self.library.multiply,
             limit_threads=self.library.limit_threads,
             actor_values=nets.actor.values.data_ptr(),
@@ -92,21 +101,48 @@ class NativeTD3:
             target_actor=nets.target_actor.values.data_ptr(),
             target_critic=nets.target_critic.values.data_ptr(),
             values=self.values.data_ptr(),
-            huber=self.cfg.huber or 0.0,
+            next_values=self._memory(2, batch_size).data_ptr(),
+            other_half=self._memory(nets.actor.values.numel()).data_ptr(),
+            huber=cfg.huber or 0.0,
             actor_size=nets.actor.values.numel(),
             rows=batch_size,
             obs=actor.inputs,
             actions=actor.outputs,
-            twin=self.cfg.twin,
+            twin=cfg.twin,
             actor=_shape(actor, [actor.inputs]),
             critic=_shape(critic, [critic.inputs_action + critic.inputs_obs]),
+            room=(self._room(actor, critic), self._room(actor, critic)),
         )
-        self._engine = self.library.new(byref(given))
-        if not self._engine:
-            raise MemoryError(f"no memory for batches of {batch_size}")
-        self._free = weakref.finalize(self, _free, self.library, self._engine, os.getpid())
+        self._at = byref(self._fields)
         self._items: Transition | None = None
         self._batch: Batch[Tensor] | None = None
+
+    def _memory(self, *shape: int) -> Tensor:
+        self._kept.append(self.nets.critic.values.new_zeros(*shape))
+        return self._kept[-1]
+
+    def _room(self, actor: MLP, critic: Twin) -> Room:
+        rows, actions = self.batch_size, actor.outputs
+        widest = max(actor.inputs + actions, *_widths(actor), *_widths(critic))
+        return Room(
+            input=self._memory(rows, _padded(actor.inputs + actions)).data_ptr(),
+            action=self._memory(rows, actions).data_ptr(),
+            action_slope=self._memory(rows, actions).data_ptr(),
+            value_slope=self._memory(rows).data_ptr(),
+            scratch=self._memory(rows, _padded(widest)).data_ptr(),
+            unused=self._memory(self.nets.critic.values.numel()).data_ptr(),
+            actor=self._stack(actor),
+            critic=self._stack(critic),
+        )
+
+    def _stack(self, network: MLP | Twin) -> Stack:
+        stack, rows = Stack(), self.batch_size
+        for layer, width in enumerate(_widths(network)[:-1]):
+            stack.hidden[layer] = self._memory(rows, _padded(width)).data_ptr()
+            if network.norms is not None:
+                stack.normal[layer] = self._memory(rows, _padded(width)).data_ptr()
+                stack.spread[layer] = self._memory(rows).data_ptr()
+        return stack
 
     # ---- batches ----
 
@@ -114,89 +150,108 @@ class NativeTD3:
         """The batch; replay fills the same arrays again and again, so that looking once is enough."""
         if items is not self._items or self._batch is None:
             given = [torch.from_numpy(leaf) for leaf in leaves(items)]
-            self._seen(Batch(*(leaf.to(self.library.dtype) for leaf in given)))
+            self._look(Batch(*(leaf.to(self.library.dtype) for leaf in given)))
             same = all(leaf.dtype == self.library.dtype for leaf in given)
             self._items = items if same else None
         return cast(Batch[Tensor], self._batch)
 
-    def _seen(self, batch: Batch[Tensor]) -> BatchColumns:
-        """Where the batch lies."""
-        if batch is not self._batch:
-            if len(batch.obs) != self.batch_size:
-                self._allocate(len(batch.obs))
-            self._batch, self._items = batch, None
-            self._columns = BatchColumns(
-                *(
-                    _columns(field)
-                    for field in (
-                        batch.obs,
-                        batch.action,
-                        batch.next_obs,
-                        batch.reward,
-                        batch.terminated,
-                        batch.discount,
-                    )
-                )
-            )
-        return self._columns
+    def _look(self, batch: Batch[Tensor]) -> None:
+        """Tell where the batch lies."""
+        if batch is self._batch:
+            return
+        if len(batch.obs) != self.batch_size:
+            self._allocate(len(batch.obs))
+        self._batch, self._items, fields = batch, None, self._fields
+        fields.obs_at, fields.action_at = _columns(batch.obs), _columns(batch.action)
+        fields.next_obs_at, fields.reward_at = _columns(batch.next_obs), _columns(batch.reward)
+        fields.terminated_at, fields.discount_at = _columns(batch.terminated), _columns(batch.discount)
+
+    def _run(self, what: int) -> float:
+        """One call of the C side, by two threads where torch has several."""
+        if torch.get_num_threads() == 1:
+            self._fields.team = None
+        else:
+            self._fields.team = self._team or self._hire()
+        result: float = self.library.run(self._at, what)
+        return result
+
+    def _hire(self) -> int | None:
+        self._team = self.library.team(self.library.limit_threads)
+        if self._team:
+            weakref.finalize(self, _dismiss, self.library, self._team, os.getpid())
+        return self._team
 
     # ---- the equations ----
 
     def target(self, batch: Batch[Tensor], reward: Tensor, noise: Tensor | None) -> Tensor:
-        columns = self._seen(batch)
-        columns.reward = _columns(reward)
+        self._look(batch)
         if noise is not None:
             noise = noise.to(self.library.dtype).contiguous()
-        at = None if noise is None else noise.data_ptr()
-        self.library.target(
-            self._engine, byref(columns), at, self._target.data_ptr(), torch.get_num_threads()
-        )
+        self._fields.reward_at = _columns(reward)
+        self._fields.noise = None if noise is None else noise.data_ptr()
+        self._fields.target = self._target.data_ptr()
+        self._run(TARGET)
         return self._target
 
     def critic_gradients(self, batch: Batch[Tensor], target: Tensor) -> Tensor:
-        columns, target = self._seen(batch), target.contiguous()
-        loss = self.library.critic(self._engine, byref(columns), target.data_ptr(), torch.get_num_threads())
-        return self._losses[0].fill_(loss)
+        self._look(batch)
+        target = target.contiguous()
+        self._fields.target = target.data_ptr()
+        return self._losses[0].fill_(self._run(CRITIC))
 
     def actor_gradients(self, batch: Batch[Tensor]) -> Tensor:
-        loss = self.library.actor(self._engine, byref(self._seen(batch)), torch.get_num_threads())
+        self._look(batch)
+        loss = self._run(ACTOR)
+        self._run(ADD)
         return self._losses[1].fill_(loss)
 
     # ---- what follows the gradients ----
 
     def descend(self, optimiser: Adam, grad_clip: float | None) -> None:
-        step = self._descents.get(optimiser) or self._descent(optimiser)
+        step = self._steps.get(optimiser) or self._first_step(optimiser)
         count, (beta1, beta2) = optimiser.advance(), optimiser.betas
         step.lr = optimiser.lr / (1 - beta1**count)
         step.root = (1 - beta2**count) ** 0.5
         step.decay = optimiser.lr * optimiser.weight_decay
-        self._sums[optimiser] = self.library.adam(
-            self._engine, byref(step), grad_clip or 0.0, torch.get_num_threads()
-        )
+        self._fields.adam = step
+        if grad_clip is not None:
+            self._fields.adam.scale = min(1.0, grad_clip / (math.sqrt(self._run(SQUARES)) + 1e-6))
+        self._sums[optimiser] = self._run(ADAM)
 
-    def _descent(self, optimiser: Adam) -> Descent:
+    def _first_step(self, optimiser: Adam) -> AdamStep:
         beta1, beta2 = optimiser.betas
         tensors = (optimiser.values, optimiser.grads, optimiser.first, optimiser.second)
         at = [tensor.data_ptr() for tensor in tensors]
-        step = Descent(*at, optimiser.values.numel(), beta1=beta1, beta2=beta2, eps=optimiser.eps)
-        self._descents[optimiser] = step
+        step = AdamStep(*at, optimiser.values.numel(), 1.0, beta1=beta1, beta2=beta2, eps=optimiser.eps)
+        self._steps[optimiser] = step
         return step
 
     def track(self, tau: float, average: float) -> None:
-        nets, threads = self.nets, torch.get_num_threads()
+        nets = self.nets
         pairs = [(nets.target_critic, nets.critic, tau), (nets.target_actor, nets.actor, tau)]
         if nets.average is not None:
             pairs.append((nets.average, nets.actor, 1 - average))
         for slow, fast, share in pairs:
-            at = (slow.values.data_ptr(), fast.values.data_ptr(), fast.values.numel())
-            self.library.track(self._engine, *at, share, threads)
+            size = fast.values.numel()
+            self._fields.track = Tracking(slow.values.data_ptr(), fast.values.data_ptr(), size, share)
+            self._run(TRACK)
 
     def gradient_sum(self) -> float:
+        """Of what the last steps were made with."""
         return sum(self._sums.values())
 
 
+def _widths(network: MLP | Twin) -> list[int]:
+    return [cast(Tensor, layer.matrix).shape[-1] for layer in network.layers]
+
+
+def _padded(width: int) -> int:
+    """The stride of rows, as in engine.c."""
+    return (-(-width // 16) | 1) * 16
+
+
 def _shape(network: MLP | Twin, inputs: list[int]) -> Shape:
-    widths = inputs + [cast(Tensor, layer.matrix).shape[-1] for layer in network.layers]
+    widths = inputs + _widths(network)
     sizes = (*widths, *[0] * (LAYERS + 1 - len(widths)))
     return Shape(len(network.layers), ACTIVATIONS[network.activation], network.norms is not None, sizes)
 
@@ -207,7 +262,7 @@ def _columns(tensor: Tensor) -> Columns:
     return Columns(tensor.data_ptr(), tensor.stride(0))
 
 
-def _free(built: Library, engine: int, process: int) -> None:
+def _dismiss(built: Library, team: int, process: int) -> None:
     """A forked child has no helper thread to wait for: what is its parent's stays."""
     if os.getpid() == process:
-        built.free(engine)
+        built.dismiss(team)

@@ -35,74 +35,72 @@
 #define EACH(i, n) PRAGMA(omp simd) for (int64_t i = 0; i < (n); i++)
 #define SUM(total, i, n) PRAGMA(omp simd reduction(+ : total)) for (int64_t i = 0; i < (n); i++)
 
-enum { LAYERS = 8, TASKS = 2, BUFFERS = TASKS * (6 * LAYERS + 6) + 2 };
-enum { RELU, TANH, ELU };
+enum { LAYERS = 8, TASKS = 2, RELU = 0, TANH, ELU };
 
 typedef REAL real;
 
 typedef struct { int32_t layers, activation, norms, sizes[LAYERS + 1]; } shape;
-
 typedef struct { real *matrix[LAYERS], *scale[LAYERS], *shift[LAYERS]; } weights;
-
 typedef struct { const real *at; int64_t stride; } columns; /* of rows of a replay */
-
-typedef struct { columns obs, action, next_obs, reward, terminated, discount; } batch;
-
 typedef struct { real *hidden[LAYERS], *normal[LAYERS], *spread[LAYERS]; } stack; /* one pass of rows through layers */
 
 typedef struct {
     real *input, *action, *action_slope, *value_slope; /* [rows, actions + obs], [rows, actions] twice, [rows] */
-    real *scratch, *unused;                            /* of the widest layer, and one row of it */
+    real *scratch, *unused;                            /* for the widest layer, for gradients that nobody wants */
     stack actor, critic;
 } room;
-
-typedef struct { /* one step of Adam; decay is the weight decay times lr, root belongs to the bias correction */
-    real *values, *grads, *first, *second;
-    int64_t size;
-    double scale, lr, decay, beta1, beta2, eps, root;
-} descent;
 
 /* Fortran's sgemm. Dimensions have 64 bits; a BLAS of 32 reads their lower half, where they are little-endian. */
 typedef void gemm(const char *, const char *, const int64_t *, const int64_t *, const int64_t *, const real *,
                   const real *, const int64_t *, const real *, const int64_t *, const real *, real *, const int64_t *);
 
-typedef struct engine {
-    /* given by Python, in this order */
+typedef struct { /* filled by native/library.py, in this order; memory is Python's */
     gemm *multiply;
     int (*limit_threads)(int); /* of BLAS, for the calling thread; returns what it was */
+    struct team *team;
     real *actor_values, *actor_grads, *critic_values, *critic_grads, *target_actor, *target_critic;
-    real *values; /* [2, rows]: both critics at the batch */
-    double huber; /* 0: squared errors */
-    int64_t actor_size;
-    int32_t rows, obs, actions, twin;
+    real *values, *next_values; /* [2, rows]: both critics at the batch, and room for others */
+    real *other_half;           /* of the actor's gradient */
+    double huber;               /* 0: squared errors */
+    int64_t actor_size, rows;
+    int32_t obs, actions, twin;
     shape actor, critic;
-    /* memory of our own */
     room room[TASKS];
-    real *other_half, *next_values; /* of the actor's gradient; [2, rows] */
-    void *owned[BUFFERS];
-    int owns, lacks_memory;
-    /* what the tasks of a call read and leave */
-    const batch *batch;
-    const descent *descent;
-    const real *noise, *fast;
-    real *target, *slow;
-    int64_t size;
-    double share, result[TASKS];
-    /* two threads */
-    void (*task)(struct engine *, int);
-    fenv_t rounding; /* of the caller: whether denormals are flushed must not depend on who computes */
-    pthread_t helper;
-    pthread_mutex_t lock;
-    pthread_cond_t opened, closed;
-    atomic_uint ticket, done; /* odd ticket: the second task may be taken; done: the last one that the helper did */
-    atomic_int helper_sleeps, caller_sleeps, ends;
-    int has_helper; /* -1: none can be had */
+    columns obs_at, action_at, next_obs_at, reward_at, terminated_at, discount_at;
+    const real *noise; /* [rows, actions] or NULL */
+    real *target;      /* [rows] */
+    struct { /* one step of Adam; decay is the weight decay times lr, root belongs to the bias correction */
+        real *values, *grads, *first, *second;
+        int64_t size;
+        double scale, lr, decay, beta1, beta2, eps, root;
+    } adam;
+    struct { real *slow; const real *fast; int64_t size; double share; } track;
+    double result[TASKS];
 } engine;
 
 /* Rows are odd multiples of 64 bytes long: powers of two would meet in the same lines of the cache. */
 static int64_t padded(int64_t width) { return ((width + 15) / 16 | 1) * 16; }
 
 static int64_t input_stride(const engine *e) { return padded(e->actions + e->obs); }
+
+/* Where the parts of a network lie in a flat vector; `which` of its `copies`. */
+static weights parts(const shape *s, real *flat, int copies, int which) {
+    weights w = {0};
+    for (int l = 0; l < s->layers; l++) {
+        int64_t size = (int64_t)(s->sizes[l] + 1) * s->sizes[l + 1];
+        w.matrix[l] = flat + which * size;
+        flat += copies * size;
+    }
+    for (int l = 0; s->norms && l < s->layers - 1; l++) {
+        int64_t size = s->sizes[l + 1];
+        w.scale[l] = flat + which * size;
+        w.shift[l] = flat + (copies + which) * size;
+        flat += 2 * copies * size;
+    }
+    return w;
+}
+
+static real *bias(const shape *s, const weights *w, int l) { return w->matrix[l] + s->sizes[l] * s->sizes[l + 1]; }
 
 /* ---- numbers ---- */
 
@@ -138,11 +136,13 @@ static inline void deactivate(int kind, int64_t n, const real *restrict slope, r
     if (kind == ELU) EACH(j, n) y[j] = slope[j] * (y[j] > 0 ? 1 : y[j] + 1);
 }
 
-/* Bias, layer norm (if there is a scale) and activation of products y [rows, n], in place. */
-LOOPS finish(int64_t rows, int64_t n, real *restrict y, const real *restrict bias, int kind, const real *restrict scale,
-             const real *restrict shift, real *restrict normal, real *restrict spread) {
+/* Bias, layer norm (if there is one) and activation of the products of a hidden layer, in place. */
+LOOPS finish(int64_t rows, const shape *s, const weights *w, stack *k, int l) {
+    int64_t n = s->sizes[l + 1];
+    real *restrict y = k->hidden[l], *restrict normal = k->normal[l], *restrict spread = k->spread[l];
+    const real *restrict b = bias(s, w, l), *restrict scale = w->scale[l], *restrict shift = w->shift[l];
     for (int64_t r = 0; r < rows; r++, y += padded(n)) {
-        EACH(j, n) y[j] += bias[j];
+        EACH(j, n) y[j] += b[j];
         if (scale) {
             real mean = 0, squares = 0;
             SUM(mean, j, n) mean += y[j];
@@ -153,21 +153,24 @@ LOOPS finish(int64_t rows, int64_t n, real *restrict y, const real *restrict bia
             EACH(j, n) y[j] = normal[j] * scale[j] + shift[j];
             normal += padded(n);
         }
-        activate(kind, n, y);
+        activate(s->activation, n, y);
     }
 }
 
-/* The way back: y becomes the slope of the products, by the slopes [rows, n] after them; gradients are added up. Below a
-   last layer with one output, a column, the slopes are those of its values times the column. */
-LOOPS unfinish(int64_t rows, int64_t n, real *restrict slope, real *restrict y, int kind, const real *restrict scale,
-               const real *restrict normal, const real *restrict spread, real *restrict bias_grad,
-               real *restrict scale_grad, real *restrict shift_grad, const real *restrict value_slope,
-               const real *restrict column, real *restrict column_grad) {
+/* The way back: the layer's outputs become the slopes of its products, by the slopes after it [rows, n]; gradients are
+   added up. Below a last layer with one output, a column, the slopes are those of its values times the column. */
+LOOPS unfinish(int64_t rows, const shape *s, const weights *w, const weights *grads, stack *k, int l,
+               real *restrict slope, const real *restrict values, const real *restrict column,
+               real *restrict column_grad) {
+    int64_t n = s->sizes[l + 1];
+    real *restrict y = k->hidden[l], *restrict bias_grad = bias(s, grads, l);
+    real *restrict scale_grad = grads->scale[l], *restrict shift_grad = grads->shift[l];
+    const real *restrict scale = w->scale[l], *restrict normal = k->normal[l], *restrict spread = k->spread[l];
     for (int64_t r = 0; r < rows; r++, y += padded(n), slope += column ? 0 : padded(n)) {
-        if (column) EACH(j, n) slope[j] = value_slope[r] * column[j];
-        if (column_grad) EACH(j, n) column_grad[j] += value_slope[r] * y[j];
-        if (column_grad) column_grad[n] += value_slope[r];
-        deactivate(kind, n, slope, y);
+        if (column) EACH(j, n) slope[j] = values[r] * column[j];
+        if (column_grad) EACH(j, n) column_grad[j] += values[r] * y[j];
+        if (column_grad) column_grad[n] += values[r];
+        deactivate(s->activation, n, slope, y);
         if (scale) {
             real mean = 0, along = 0;
             EACH(j, n) shift_grad[j] += y[j];
@@ -214,33 +217,15 @@ static void product(const engine *e, int a_turned, int b_turned, int64_t m, int6
         for (int64_t i = 0; i < m; i++) memset(out + i * stride, 0, n * sizeof(real));
 }
 
-/* Where the parts of a network lie in a flat vector; `which` of its `copies`. */
-static weights parts(const shape *s, real *flat, int copies, int which) {
-    weights w = {0};
-    for (int l = 0; l < s->layers; l++) {
-        int64_t size = (int64_t)(s->sizes[l] + 1) * s->sizes[l + 1];
-        w.matrix[l] = flat + which * size;
-        flat += copies * size;
-    }
-    for (int l = 0; s->norms && l < s->layers - 1; l++) {
-        int64_t size = s->sizes[l + 1];
-        w.scale[l] = flat + which * size;
-        w.shift[l] = flat + (copies + which) * size;
-        flat += 2 * copies * size;
-    }
-    return w;
-}
-
-static real *bias(const shape *s, const weights *w, int l) { return w->matrix[l] + s->sizes[l] * s->sizes[l + 1]; }
-
 /* x [rows, inputs] through all layers into out [rows, outputs]. */
-static void forward(const engine *e, const shape *s, const weights *w, stack *k, int64_t rows, const real *x, real *out) {
+static void forward(const engine *e, const shape *s, const weights *w, stack *k, int64_t rows, const real *x,
+                    real *out) {
     int last = s->layers - 1, outputs = s->sizes[last + 1];
     int64_t stride = input_stride(e);
     for (int l = 0; l < last; l++) {
         int n = s->sizes[l + 1];
         product(e, 0, 0, rows, n, s->sizes[l], x, stride, w->matrix[l], n, k->hidden[l], padded(n));
-        finish(rows, n, k->hidden[l], bias(s, w, l), s->activation, w->scale[l], w->shift[l], k->normal[l], k->spread[l]);
+        finish(rows, s, w, k, l);
         x = k->hidden[l], stride = padded(n);
     }
     if (outputs == 1) {
@@ -263,25 +248,24 @@ static void clear(const shape *s, const weights *grads) {
 }
 
 /* From the slopes [rows, outputs] after a forward pass to those of the first layer's products, which are returned and
-   overwrite the activations; on the way all gradients, if wanted. */
+   overwrite the activations; on the way all gradients, except where `input` is NULL: then they mean nothing. */
 static real *backward(const engine *e, const shape *s, const weights *w, const weights *grads, room *here, stack *k,
                       int64_t rows, const real *input, real *slope) {
     int last = s->layers - 1;
     int64_t stride = s->sizes[last + 1];
-    if (grads) clear(s, grads);
+    clear(s, grads);
     for (int l = last; l >= 0; l--) {
         int n = s->sizes[l], outputs = s->sizes[l + 1], column = l && l == last && outputs == 1;
         const real *x = l ? k->hidden[l - 1] : input;
-        if (grads && !column) {
-            product(e, 1, 0, n, outputs, rows, x, l ? padded(n) : input_stride(e), slope, stride, grads->matrix[l], outputs);
-            for (int64_t r = 0; r < rows && l == last; r++) EACH(j, outputs) bias(s, grads, l)[j] += slope[r * stride + j];
-        }
+        if (input && !column)
+            product(e, 1, 0, n, outputs, rows, x, l ? padded(n) : input_stride(e), slope, stride, grads->matrix[l],
+                    outputs);
+        for (int64_t r = 0; r < rows && l == last && !column; r++)
+            EACH(j, outputs) bias(s, grads, l)[j] += slope[r * stride + j];
         if (!l) break;
         if (!column) product(e, 0, 1, rows, n, outputs, slope, stride, w->matrix[l], outputs, here->scratch, padded(n));
-        unfinish(rows, n, here->scratch, k->hidden[l - 1], s->activation, w->scale[l - 1], k->normal[l - 1],
-                 k->spread[l - 1], grads ? bias(s, grads, l - 1) : here->unused,
-                 grads ? grads->scale[l - 1] : here->unused, grads ? grads->shift[l - 1] : here->unused, slope,
-                 column ? w->matrix[l] : NULL, column && grads ? grads->matrix[l] : NULL);
+        unfinish(rows, s, w, grads, k, l - 1, here->scratch, slope, column ? w->matrix[l] : NULL,
+                 column && input ? grads->matrix[l] : NULL);
         slope = k->hidden[l - 1], stride = padded(n);
     }
     return slope;
@@ -314,11 +298,10 @@ static real at(columns c, int64_t row) { return c.at[row * c.stride]; }
 
 /* y = r + gamma^n (1 - terminated) min_i Q'_i(s', clip(pi'(s') + noise)), for half of the rows */
 static void target_task(engine *e, int task) {
-    const batch *b = e->batch;
     part rows = half(e->rows, task);
     room *here = &e->room[task];
     weights actor = parts(&e->actor, e->target_actor, 1, 0);
-    act(e, here, &actor, rows, b->next_obs, e->noise);
+    act(e, here, &actor, rows, e->next_obs_at, e->noise);
     for (int k = 0; k < 1 + e->twin; k++) {
         weights critic = parts(&e->critic, e->target_critic, 2, k);
         real *values = e->next_values + k * e->rows + rows.from;
@@ -327,7 +310,7 @@ static void target_task(engine *e, int task) {
     for (int64_t r = rows.from; r < rows.from + rows.count; r++) {
         real value = e->next_values[r], second = e->next_values[e->rows + r];
         if (e->twin && (second < value || second != second)) value = second; /* as in torch, a NaN stays */
-        e->target[r] = at(b->reward, r) + at(b->discount, r) * (1 - at(b->terminated, r)) * value;
+        e->target[r] = at(e->reward_at, r) + at(e->discount_at, r) * (1 - at(e->terminated_at, r)) * value;
     }
 }
 
@@ -336,12 +319,12 @@ static void critic_task(engine *e, int k) {
     room *here = &e->room[k];
     weights critic = parts(&e->critic, e->critic_values, 2, k), grads = parts(&e->critic, e->critic_grads, 2, k);
     part rows = {0, e->rows};
-    fill(e, here->input, e->actions, e->batch->action, rows);
-    fill(e, here->input + e->actions, e->obs, e->batch->obs, rows);
+    fill(e, here->input, e->actions, e->action_at, rows);
+    fill(e, here->input + e->actions, e->obs, e->obs_at, rows);
     real *values = e->values + k * e->rows;
     forward(e, &e->critic, &critic, &here->critic, e->rows, here->input, values);
     double loss = 0;
-    for (int r = 0; r < e->rows; r++) {
+    for (int64_t r = 0; r < e->rows; r++) {
         double error = (double)values[r] - e->target[r], inside = error;
         if (e->huber > 0) inside = error < -e->huber ? -e->huber : error > e->huber ? e->huber : error;
         loss += e->huber > 0 ? inside * (error - inside / 2) : error * error;
@@ -357,14 +340,15 @@ static void actor_task(engine *e, int task) {
     room *here = &e->room[task];
     weights actor = parts(&e->actor, e->actor_values, 1, 0), critic = parts(&e->critic, e->critic_values, 2, 0);
     weights grads = parts(&e->actor, task ? e->other_half : e->actor_grads, 1, 0);
-    act(e, here, &actor, rows, e->batch->obs, NULL);
+    act(e, here, &actor, rows, e->obs_at, NULL);
     real *values = e->next_values + rows.from;
     forward(e, &e->critic, &critic, &here->critic, rows.count, here->input, values);
     double sum = 0;
     for (int64_t r = 0; r < rows.count; r++) sum += values[r], here->value_slope[r] = -(real)1 / e->rows;
     e->result[task] = -sum / e->rows;
     int n = e->critic.sizes[1];
-    real *slope = backward(e, &e->critic, &critic, NULL, here, &here->critic, rows.count, NULL, here->value_slope);
+    weights none = parts(&e->critic, here->unused, 1, 0);
+    real *slope = backward(e, &e->critic, &critic, &none, here, &here->critic, rows.count, NULL, here->value_slope);
     product(e, 0, 1, rows.count, e->actions, n, slope, e->critic.layers == 1 ? n : padded(n), critic.matrix[0], n,
             here->action_slope, e->actions);
     deactivate(TANH, rows.count * e->actions, here->action_slope, here->action);
@@ -378,8 +362,8 @@ LOOPS add_task(engine *e, int task) { /* the halves of the actor's gradient */
 }
 
 LOOPS squares_task(engine *e, int task) {
-    part some = half(e->descent->size, task);
-    const real *grads = e->descent->grads + some.from;
+    part some = half(e->adam.size, task);
+    const real *grads = e->adam.grads + some.from;
     double sum = 0;
     SUM(sum, i, some.count) sum += (double)grads[i] * grads[i];
     e->result[task] = sum;
@@ -387,12 +371,12 @@ LOOPS squares_task(engine *e, int task) {
 
 /* Adam with decoupled weight decay; the sum of the gradients keeps every NaN and infinity in them. */
 LOOPS adam_task(engine *e, int task) {
-    const descent *d = e->descent;
-    part some = half(d->size, task);
-    real *restrict x = d->values + some.from, *restrict g = d->grads + some.from;
-    real *restrict first = d->first + some.from, *restrict second = d->second + some.from;
-    const real scale = d->scale, keep = 1 - d->decay, lr = d->lr, eps = d->eps, root = 1 / d->root;
-    const real new1 = 1 - d->beta1, beta2 = d->beta2, new2 = 1 - d->beta2;
+    part some = half(e->adam.size, task);
+    real *restrict x = e->adam.values + some.from, *restrict g = e->adam.grads + some.from;
+    real *restrict first = e->adam.first + some.from, *restrict second = e->adam.second + some.from;
+    const real scale = e->adam.scale, keep = 1 - e->adam.decay, lr = e->adam.lr;
+    const real eps = e->adam.eps, root = 1 / e->adam.root;
+    const real new1 = 1 - e->adam.beta1, beta2 = e->adam.beta2, new2 = 1 - e->adam.beta2;
     real sum = 0;
     if (scale != 1) EACH(i, some.count) g[i] *= scale;
     SUM(sum, i, some.count) {
@@ -405,9 +389,9 @@ LOOPS adam_task(engine *e, int task) {
 }
 
 LOOPS track_task(engine *e, int task) { /* torch's lerp: exact at both ends */
-    part some = half(e->size, task);
-    real *restrict slow = e->slow + some.from, share = e->share;
-    const real *restrict fast = e->fast + some.from;
+    part some = half(e->track.size, task);
+    real *restrict slow = e->track.slow + some.from, share = e->track.share;
+    const real *restrict fast = e->track.fast + some.from;
     if (share < (real)0.5) EACH(i, some.count) slow[i] += share * (fast[i] - slow[i]);
     else EACH(i, some.count) slow[i] = fast[i] - (fast[i] - slow[i]) * (1 - share);
 }
@@ -416,152 +400,108 @@ LOOPS track_task(engine *e, int task) { /* torch's lerp: exact at both ends */
 
 enum { SPINS = 2000, YIELDS = 200 };
 
+typedef struct team {
+    engine *engine;
+    void (*task)(engine *, int);
+    fenv_t rounding; /* of the caller: whether denormals are flushed must not depend on who computes */
+    pthread_t helper;
+    pthread_mutex_t lock;
+    pthread_cond_t opened, closed;
+    atomic_uint ticket, done; /* odd ticket: the second task may be taken; done: the last one that the helper did */
+    atomic_int helper_sleeps, caller_sleeps, ends;
+    int (*limit_threads)(int);
+} team;
+
 /* Wait until a word, masked, is as wanted: at first awake, because tasks are short; then asleep, because the scheduler
    moves whoever waits for a core to the one that this frees, and that may be who is waited for. */
-static void await(engine *e, atomic_uint *word, unsigned mask, unsigned wanted, atomic_int *sleeps, pthread_cond_t *news) {
+static void await(team *t, atomic_uint *word, unsigned mask, unsigned wanted, atomic_int *sleeps,
+                  pthread_cond_t *news) {
     for (int i = 0; i < SPINS + YIELDS; i++) {
-        if ((atomic_load(word) & mask) == wanted || atomic_load(&e->ends)) return;
+        if ((atomic_load(word) & mask) == wanted || atomic_load(&t->ends)) return;
         if (i >= SPINS) sched_yield();
 #if defined(__x86_64__)
         else __builtin_ia32_pause();
 #endif
     }
-    pthread_mutex_lock(&e->lock);
+    pthread_mutex_lock(&t->lock);
     atomic_store(sleeps, 1);
-    while ((atomic_load(word) & mask) != wanted && !atomic_load(&e->ends)) pthread_cond_wait(news, &e->lock);
+    while ((atomic_load(word) & mask) != wanted && !atomic_load(&t->ends)) pthread_cond_wait(news, &t->lock);
     atomic_store(sleeps, 0);
-    pthread_mutex_unlock(&e->lock);
+    pthread_mutex_unlock(&t->lock);
 }
 
-static void wake(engine *e, atomic_int *sleeps, pthread_cond_t *news) {
+static void wake(team *t, atomic_int *sleeps, pthread_cond_t *news) {
     if (!atomic_load(sleeps)) return;
-    pthread_mutex_lock(&e->lock);
+    pthread_mutex_lock(&t->lock);
     pthread_cond_signal(news);
-    pthread_mutex_unlock(&e->lock);
+    pthread_mutex_unlock(&t->lock);
 }
 
 /* The second task of the call with this ticket goes to whoever asks first. */
-static int take(engine *e, unsigned ticket) { return atomic_compare_exchange_strong(&e->ticket, &ticket, ticket + 1); }
+static int take(team *t, unsigned ticket) { return atomic_compare_exchange_strong(&t->ticket, &ticket, ticket + 1); }
 
 static void *help(void *argument) {
-    engine *e = argument;
-    e->limit_threads(1);
+    team *t = argument;
+    t->limit_threads(1);
     for (;;) {
-        await(e, &e->ticket, 1, 1, &e->helper_sleeps, &e->opened);
-        if (atomic_load(&e->ends)) return NULL;
-        unsigned ticket = atomic_load(&e->ticket);
-        if (ticket % 2 == 0 || !take(e, ticket)) continue;
-        fesetenv(&e->rounding);
-        e->task(e, 1);
-        atomic_store(&e->done, ticket);
-        wake(e, &e->caller_sleeps, &e->closed);
+        await(t, &t->ticket, 1, 1, &t->helper_sleeps, &t->opened);
+        if (atomic_load(&t->ends)) return NULL;
+        unsigned ticket = atomic_load(&t->ticket);
+        if (ticket % 2 == 0 || !take(t, ticket)) continue;
+        fesetenv(&t->rounding);
+        t->task(t->engine, 1);
+        atomic_store(&t->done, ticket);
+        wake(t, &t->caller_sleeps, &t->closed);
     }
 }
 
-/* Both tasks, and the sum of what they result in. A helper that is late, because its core is busy, finds its task taken. */
-static double run(engine *e, int threads, void (*task)(engine *, int)) {
-    int before = e->limit_threads(1);
-    if (threads > 1 && !e->has_helper) e->has_helper = pthread_create(&e->helper, NULL, help, e) ? -1 : 1;
-    unsigned ticket = atomic_load(&e->ticket) + 1;
-    if (threads > 1 && e->has_helper > 0) {
-        e->task = task;
-        fegetenv(&e->rounding);
-        atomic_store(&e->ticket, ticket);
-        wake(e, &e->helper_sleeps, &e->opened);
-        task(e, 0);
-        if (take(e, ticket)) task(e, 1);
-        else await(e, &e->done, ~0u, ticket, &e->caller_sleeps, &e->closed);
-    } else {
-        task(e, 0), task(e, 1);
-    }
-    e->limit_threads(before);
-    return e->result[0] + e->result[1];
+/* A helper that is late, because its core is busy, finds its task taken. */
+static void together(engine *e, team *t, void (*task)(engine *, int)) {
+    unsigned ticket = atomic_load(&t->ticket) + 1;
+    t->engine = e, t->task = task;
+    fegetenv(&t->rounding);
+    atomic_store(&t->ticket, ticket);
+    wake(t, &t->helper_sleeps, &t->opened);
+    task(e, 0);
+    if (take(t, ticket)) task(e, 1);
+    else await(t, &t->done, ~0u, ticket, &t->caller_sleeps, &t->closed);
 }
 
 /* ---- what Python calls ---- */
 
 const char *native_source(void) { return SOURCE; }
 
-static real *own(engine *e, int64_t numbers) {
-    size_t bytes = (numbers * sizeof(real) / 64 + 1) * 64;
-    void *memory = aligned_alloc(64, bytes);
-    if (!memory) e->lacks_memory = 1;
-    return e->owned[e->owns++] = memory ? memset(memory, 0, bytes) : NULL;
+int64_t native_size(void) { return sizeof(engine); }
+
+/* Both tasks of a call, and the sum of what they result in. */
+double native_run(engine *e, int which) {
+    static void (*const tasks[])(engine *, int) = {target_task,  critic_task, actor_task, add_task,
+                                                   squares_task, adam_task,   track_task};
+    int before = e->limit_threads(1);
+    if (e->team) together(e, e->team, tasks[which]);
+    else tasks[which](e, 0), tasks[which](e, 1);
+    e->limit_threads(before);
+    return e->result[0] + e->result[1];
 }
 
-static void own_stack(engine *e, const shape *s, stack *k) {
-    for (int l = 0; l < s->layers - 1; l++) {
-        k->hidden[l] = own(e, e->rows * padded(s->sizes[l + 1]));
-        k->normal[l] = s->norms ? own(e, e->rows * padded(s->sizes[l + 1])) : NULL;
-        k->spread[l] = s->norms ? own(e, e->rows) : NULL;
-    }
-}
-
-void native_free(engine *e) {
-    if (e->has_helper > 0) {
-        pthread_mutex_lock(&e->lock);
-        atomic_store(&e->ends, 1);
-        pthread_cond_signal(&e->opened);
-        pthread_mutex_unlock(&e->lock);
-        pthread_join(e->helper, NULL);
-    }
-    for (int i = 0; i < e->owns; i++) free(e->owned[i]);
-    free(e);
-}
-
-/* An engine by the leading fields of `given`; NULL where memory is lacking. */
-engine *native_new(const engine *given) {
-    engine *e = calloc(1, sizeof(engine));
-    if (!e) return NULL;
-    memcpy(e, given, offsetof(engine, room));
-    pthread_mutex_init(&e->lock, NULL);
-    pthread_cond_init(&e->opened, NULL);
-    pthread_cond_init(&e->closed, NULL);
-    int64_t widest = 1;
-    for (int l = 0; l <= LAYERS; l++) widest = fmax(widest, fmax(e->actor.sizes[l], e->critic.sizes[l]));
-    for (int t = 0; t < TASKS; t++) {
-        room *here = &e->room[t];
-        here->input = own(e, e->rows * input_stride(e));
-        here->action = own(e, (int64_t)e->rows * e->actions);
-        here->action_slope = own(e, (int64_t)e->rows * e->actions);
-        here->value_slope = own(e, e->rows);
-        here->scratch = own(e, e->rows * padded(widest));
-        here->unused = own(e, widest);
-        own_stack(e, &e->actor, &here->actor);
-        own_stack(e, &e->critic, &here->critic);
-    }
-    e->other_half = own(e, e->actor_size);
-    e->next_values = own(e, 2 * (int64_t)e->rows);
-    if (!e->lacks_memory) return e;
-    native_free(e);
+/* A helper for engines with this BLAS, or NULL if none can be had. */
+team *native_team(int (*limit_threads)(int)) {
+    team *t = calloc(1, sizeof(team));
+    if (!t) return NULL;
+    t->limit_threads = limit_threads;
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_cond_init(&t->opened, NULL);
+    pthread_cond_init(&t->closed, NULL);
+    if (!pthread_create(&t->helper, NULL, help, t)) return t;
+    free(t);
     return NULL;
 }
 
-void native_target(engine *e, const batch *b, const real *noise, real *target, int threads) {
-    e->batch = b, e->noise = noise, e->target = target;
-    run(e, threads, target_task);
-}
-
-double native_critic(engine *e, const batch *b, real *target, int threads) {
-    e->batch = b, e->target = target;
-    return run(e, threads, critic_task);
-}
-
-double native_actor(engine *e, const batch *b, int threads) {
-    e->batch = b;
-    double loss = run(e, threads, actor_task);
-    run(e, threads, add_task);
-    return loss;
-}
-
-/* A step of Adam, gradients scaled down to a norm of `clip` where that is above 0 first; returns their sum. */
-double native_adam(engine *e, descent *d, double clip, int threads) {
-    e->descent = d;
-    d->scale = clip > 0 ? fmin(1.0, clip / (sqrt(run(e, threads, squares_task)) + 1e-6)) : 1;
-    return run(e, threads, adam_task);
-}
-
-void native_track(engine *e, real *slow, const real *fast, int64_t size, double share, int threads) {
-    e->slow = slow, e->fast = fast, e->size = size, e->share = share;
-    run(e, threads, track_task);
+void native_dismiss(team *t) {
+    pthread_mutex_lock(&t->lock);
+    atomic_store(&t->ends, 1);
+    pthread_cond_signal(&t->opened);
+    pthread_mutex_unlock(&t->lock);
+    pthread_join(t->helper, NULL);
+    free(t);
 }

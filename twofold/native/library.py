@@ -14,89 +14,108 @@ import torch
 
 LAYERS = 8  # at most so many matrices in a network
 ACTIVATIONS = {"relu": 0, "tanh": 1, "elu": 2}  # those whose derivative follows from their output
+TARGET, CRITIC, ACTOR, ADD, SQUARES, ADAM, TRACK = range(7)  # what `Library.run` can do
 # Fortran's name of the products and what limits their threads: MKL in torch, OpenBLAS in torch or numpy.
 _BLAS = (
     ("{}gemm_", "MKL_Set_Num_Threads_Local"),
     ("{}gemm_", "openblas_set_num_threads_local"),
     ("scipy_{}gemm_64_", "openblas_set_num_threads_local"),
 )
+_Layers = c_void_p * LAYERS
+
+
+def _pointers(*names: str) -> list[tuple[str, type[c_void_p]]]:
+    return [(name, c_void_p) for name in names]
 
 
 class Shape(Structure):
     """A network: its number of matrices, activation, whether it has layer norms, widths from input to output."""
 
-    _fields_ = (
+    _fields_ = [
         ("layers", c_int32),
         ("activation", c_int32),
         ("norms", c_int32),
         ("sizes", c_int32 * (LAYERS + 1)),
-    )
+    ]
 
 
 class Columns(Structure):
     """Some columns of rows; the stride counts numbers."""
 
-    _fields_ = (("at", c_void_p), ("stride", c_int64))
+    _fields_ = [("at", c_void_p), ("stride", c_int64)]
 
 
-_FIELDS = ("obs", "action", "next_obs", "reward", "terminated", "discount")
+class Stack(Structure):
+    """Memory for one pass of rows through layers."""
+
+    _fields_ = [("hidden", _Layers), ("normal", _Layers), ("spread", _Layers)]
 
 
-class BatchColumns(Structure):
-    """A batch of transitions."""
+class Room(Structure):
+    """Memory of one task."""
 
-    _fields_ = tuple((name, Columns) for name in _FIELDS)
+    _fields_ = [
+        *_pointers("input", "action", "action_slope", "value_slope", "scratch", "unused"),
+        ("actor", Stack),
+        ("critic", Stack),
+    ]
 
 
-class Descent(Structure):
+class AdamStep(Structure):
     """One step of Adam."""
 
-    _fields_ = (
-        *((name, c_void_p) for name in ("values", "grads", "first", "second")),
+    _fields_ = [
+        *_pointers("values", "grads", "first", "second"),
         ("size", c_int64),
         *((name, c_double) for name in ("scale", "lr", "decay", "beta1", "beta2", "eps", "root")),
-    )
+    ]
 
 
-_POINTERS = ("actor_values", "actor_grads", "critic_values", "critic_grads", "target_actor", "target_critic")
+class Tracking(Structure):
+    """Slow parameters, and the share of the way to the fast ones that they move."""
+
+    _fields_ = [*_pointers("slow", "fast"), ("size", c_int64), ("share", c_double)]
 
 
-class Given(Structure):
-    """What an engine is made from: the leading fields of the C structure."""
+class EngineFields(Structure):
+    """All that the C side knows."""
 
-    _fields_ = (
-        ("multiply", c_void_p),
-        ("limit_threads", c_void_p),
-        *((name, c_void_p) for name in (*_POINTERS, "values")),
+    _fields_ = [
+        *_pointers("multiply", "limit_threads", "team"),
+        *_pointers("actor_values", "actor_grads", "critic_values", "critic_grads"),
+        *_pointers("target_actor", "target_critic", "values", "next_values", "other_half"),
         ("huber", c_double),
         ("actor_size", c_int64),
-        *((name, c_int32) for name in ("rows", "obs", "actions", "twin")),
+        ("rows", c_int64),
+        *((name, c_int32) for name in ("obs", "actions", "twin")),
         ("actor", Shape),
         ("critic", Shape),
-    )
+        ("room", Room * 2),
+        *((name, Columns) for name in ("obs_at", "action_at", "next_obs_at")),
+        *((name, Columns) for name in ("reward_at", "terminated_at", "discount_at")),
+        *_pointers("noise", "target"),
+        ("adam", AdamStep),
+        ("track", Tracking),
+        ("result", c_double * 2),
+    ]
 
 
 class Library:
     """The functions of a built `engine.c`, and products for its numbers."""
 
     def __init__(self, path: Path, dtype: torch.dtype = torch.float32) -> None:
-        self.dtype, self.functions = dtype, ctypes.CDLL(str(path))
-        self.functions.native_source.restype = c_char_p
-        self.source = self.functions.native_source().decode()
+        self.dtype, functions = dtype, ctypes.CDLL(str(path))
+        functions.native_source.restype, functions.native_size.restype = c_char_p, c_int64
+        if functions.native_size() != ctypes.sizeof(EngineFields):
+            raise OSError("its structures are others")
+        self.source = functions.native_source().decode()
         self.multiply, self.limit_threads, self.blas = _blas("s" if dtype == torch.float32 else "d")
-        engine, batch, pointer = c_void_p, POINTER(BatchColumns), c_void_p
-        self.new = self._function("native_new", c_void_p, POINTER(Given))
-        self.free = self._function("native_free", None, engine)
-        self.target = self._function("native_target", None, engine, batch, pointer, pointer, c_int)
-        self.critic = self._function("native_critic", c_double, engine, batch, pointer, c_int)
-        self.actor = self._function("native_actor", c_double, engine, batch, c_int)
-        self.adam = self._function("native_adam", c_double, engine, POINTER(Descent), c_double, c_int)
-        self.track = self._function("native_track", None, engine, pointer, pointer, c_int64, c_double, c_int)
-
-    def _function(self, name: str, result: object, *arguments: object) -> ctypes._NamedFuncPointer:
-        function: ctypes._NamedFuncPointer = self.functions[name]
-        function.restype, function.argtypes = result, arguments  # type: ignore[assignment]
-        return function
+        self.run = functions.native_run
+        self.run.restype, self.run.argtypes = c_double, (POINTER(EngineFields), c_int)
+        self.team = functions.native_team
+        self.team.restype, self.team.argtypes = c_void_p, (c_void_p,)
+        self.dismiss = functions.native_dismiss
+        self.dismiss.restype, self.dismiss.argtypes = None, (c_void_p,)
 
 
 class Absent(Exception):
@@ -118,7 +137,7 @@ def found_in(folder: Path) -> Library:
     try:
         found = Library(built)
     except (OSError, AttributeError) as error:
-        raise Absent(f"{built} cannot be used ({error})") from None
+        raise Absent(f"{built} cannot be used ({error}): `make native` builds it again") from None
     if found.source != hashlib.sha256((folder / "engine.c").read_bytes()).hexdigest()[:16]:
         raise Absent(f"{built.name} was built from another engine.c: `make native` builds it again")
     return found
