@@ -17,7 +17,7 @@ from targets import TARGETS, Case, Target
 FEW = 12
 
 
-@pytest.fixture(scope="module", params=[name for name in TARGETS if name != "csv"])
+@pytest.fixture(scope="module", params=TARGETS)
 def target(request: pytest.FixtureRequest) -> Iterator[Target]:
     pytest.importorskip({"structures": "ase", "csv": "pyarrow"}.get(request.param, "numpy"))
     made = TARGETS[request.param]()
