@@ -184,6 +184,18 @@ def test_a_learner_stopped_after_everything_it_does_ends_in_the_same_bytes(
     same_after_all_stops(tmp_path, resolved_for("algorithm", name, 1))
 
 
+@pytest.mark.parametrize("name", ["td3", "iql_omg"])
+def test_saving_at_any_time_changes_nothing(tmp_path: Path, name: str) -> None:
+    """Checkpoints by the clock come at other steps when the machine is busy."""
+    resolved = resolved_for("algorithm", name, 1)
+    assert trained(tmp_path / "straight", resolved, Things)
+    parts = built(tmp_path / "saved", resolved)
+    parts.keeper._due = lambda step: True  # type: ignore[method-assign]
+    parts.trainer.train()
+    parts.close()
+    assert digest(tmp_path / "saved") == digest(tmp_path / "straight")
+
+
 @pytest.mark.parametrize("name", VARIANTS)
 def test_whatever_a_setting_makes_a_run_remember_is_in_its_state(tmp_path: Path, name: str) -> None:
     trainer, args = TRAINER | {"log_every": 1}, VARIANTS[name].get("env_args", {}) | SHORT_EPISODES

@@ -32,6 +32,8 @@ from twofold.store.run import Run
 from twofold.store.selection import Selection, finalist
 
 log = logging.getLogger("twofold")
+# What a state of another shape than ours makes Python, numpy and torch say.
+_MISFITS = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RuntimeError)
 
 
 class RunKeeper:
@@ -145,7 +147,7 @@ class RunKeeper:
         try:
             trainer.load_state_dict(state)
             self.selection.load_state_dict(state["kept"])
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+        except _MISFITS as error:
             raise CheckpointError(f"the checkpoint of step {step} does not fit this run: {error!r}") from None
         load_replay(trainer.replay, pieces)
         self.run.cut(state["logs"])
