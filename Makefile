@@ -2,14 +2,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP = $(shell cat pyproject.toml constraints.txt | cksum | cut -d' ' -f1)
+STAMP = $(shell cat pyproject.toml constraints.txt setup.py twofold/native/engine.c | cksum | cut -d' ' -f1)
 
-.PHONY: demo test check format faults learn docs bench clean
+.PHONY: demo test check format native sanitize faults fuzz dist licences lock learn docs bench clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-# The stamps hold a checksum of what is installed, so a changed pyproject or constraints installs anew.
+# The stamps hold a checksum of what is installed, so a changed pyproject, constraints or C engine installs anew.
 $(VENV)/.core-%: | $(VENV)/bin/python
 	$(BIN)/pip install -q -c constraints.txt -e .
 	@rm -f $(VENV)/.core-* && touch $@
@@ -35,6 +35,16 @@ check: dev            ## format, lint, types
 format: dev
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
+native: | $(VENV)/bin/python  ## build the C engine where it stands, after a change of it
+	$(BIN)/pip install -q 'setuptools>=69' && $(BIN)/python setup.py -q build_ext --inplace --force
+
+SANITIZERS = -fsanitize=address,undefined -fno-sanitize-recover=undefined
+sanitize: dev         ## the tests of the C engine with AddressSanitizer and UBSan in it; needs gcc
+	CFLAGS="$(SANITIZERS) -O1 -g -DPLAIN" $(BIN)/python setup.py -q build_ext --inplace --force
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
+	  CFLAGS="$(SANITIZERS) -g" $(BIN)/python -m pytest tests/native tests/learners/test_native.py -p no:cacheprovider; \
+	  code=$$?; $(MAKE) --no-print-directory native && exit $$code
+
 faults: dev           ## the long form of the fault tests
 	$(BIN)/python -m pytest tests/faults -m 'slow or not slow'
 
@@ -52,6 +62,21 @@ bench: dev            ## all speeds: TD3 against peers, items, teams, the fast w
 	$(BIN)/python benchmarks/team_updates.py
 	$(BIN)/python benchmarks/team_speed.py
 	$(BIN)/python benchmarks/walker.py
+
+fuzz: dev             ## hostile files and command lines: make fuzz MINUTES=30 SEED=1 TARGETS="policy config"
+	$(BIN)/python tests/fuzz/run.py --minutes=$(or $(MINUTES),5) --seed=$(or $(SEED),0) $(TARGETS)
+
+dist: dev             ## a release: the wheel (built twice, the same bytes), its bill of materials, checksums
+	$(BIN)/python release/dist.py
+
+licences: dev         ## docs/licences.md from what is installed
+	$(BIN)/python release/sbom.py licences > docs/licences.md
+
+# Your own pip or uv settings say where packages come from; torch as its CPU build.
+lock: core            ## requirements.lock: every package that developers install, with the hashes of its files
+	$(BIN)/pip install -q 'uv==0.13.7'
+	$(BIN)/uv pip compile pyproject.toml --extra dev -c constraints.txt --generate-hashes --no-header --no-annotate \
+	  --no-emit-index-url --python-version 3.11 --index-strategy unsafe-best-match -o requirements.lock
 
 clean:
 	rm -rf $(VENV) .venv-peers

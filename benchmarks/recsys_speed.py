@@ -24,13 +24,13 @@ import numpy as np
 
 from twofold.assemble import assemble, torch_as
 from twofold.core.experience import Steps
-from twofold.core.replay import make_replay
 from twofold.core.seeding import Generators
 from twofold.recsys.catalogue import Catalogue
 from twofold.recsys.config import UsersConfig
 from twofold.recsys.quit import close_by_distance
 from twofold.recsys.truth import Matrix
 from twofold.recsys.users import Feelings, Rules, Users
+from twofold.sampling.choose import make_replay
 from twofold.settings.config import load, own_settings
 from twofold.store.policy_file import make_learner
 from twofold.store.provenance import provenance
@@ -121,7 +121,7 @@ def learner_and_replay(config: str = "td3_rec", **settings: Any) -> tuple[Any, A
     learner: Any = make_learner(resolved, *spaces, Generators(resolved.seed))
     policy = learner.policy(explore=True, rows=64, rng=Generators(0)["explore"])
     writer, everyone = learner.writer(64), np.ones(64, bool)
-    replay = make_replay(resolved.replay, writer.blank(), Generators(0)["replay"])
+    replay = make_replay(resolved.replay, learner, writer.blank(), Generators(0)["replay"])
     obs, _ = world.reset(seed=list(range(64)), options={"reset_mask": everyone})
     for _ in range(60):
         action = policy.random(obs)

@@ -1,8 +1,8 @@
 """Updates per second of TD3 against the pure matrix products of the same update.
 
-    python benchmarks/updates.py [--threads 1 2] [--seconds 20]
+    python benchmarks/updates.py [--threads 1 2] [--seconds 20] [--batch 256 128]
 
-One process for each thread count. Products, fused updates and autograd updates alternate in short chunks, and
+One process for each thread count. Products and updates by each engine alternate in short chunks, and
 the medians are compared. With one thread the clock is the thread's CPU time, which a busy neighbour hardly
 touches; with more it is the wall clock, and chunks in which other processes used a CPU are left out as long
 as some remain. `others_cores` and `quiet_chunks` say how far the numbers can be trusted.
@@ -22,34 +22,45 @@ from collections.abc import Callable
 from typing import Any, cast
 
 OBS, ACTION, HIDDEN, BATCH, DELAY = 17, 6, (256, 256), 256, 2
+ENGINES = ("native", "fused", "autograd")
 CHUNK_SECONDS = 0.15
 QUIET_CORES = 0.2
 
 
-def measure(threads: int, seconds: float = 20.0) -> dict[str, float]:
+def measure(threads: int, seconds: float = 20.0, rows: int = BATCH) -> dict[str, float]:
     """Medians for one thread count, from a process of its own (torch reads its settings when imported)."""
-    command = [sys.executable, __file__, "--child", str(threads), "--seconds", str(seconds)]
+    command = [
+        sys.executable,
+        __file__,
+        "--child",
+        str(threads),
+        "--seconds",
+        str(seconds),
+        "--batch",
+        str(rows),
+    ]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return result
 
 
-def measure_here(threads: int, seconds: float) -> dict[str, float]:
+def measure_here(threads: int, seconds: float, rows: int) -> dict[str, float]:
     """What `measure` returns, in this process."""
     import torch
 
-    contenders: dict[str, tuple[int, Callable[[], None]]] = {
-        "products": (threads, products()),
-        "fused": (threads, fused_update()),
-        "autograd": (threads, autograd_update()),
-    }
+    from twofold.native.library import absent
+
+    torch.set_flush_denormal(True)  # as a run has it
+    engines = [name for name in ENGINES if name != "native" or not absent()]
+    contenders: dict[str, tuple[int, Callable[[], None]]] = {"products": (threads, products(rows))}
+    contenders |= {name: (threads, update_by(name, rows)) for name in engines}
     rates, noise = interleaved(contenders, seconds, time.thread_time if threads == 1 else time.perf_counter)
     torch.set_num_threads(1)
     return {
         "threads": threads,
+        "batch": rows,
         **{f"{name}_per_second": rate for name, rate in rates.items()},
-        "fused_share_of_products": rates["fused"] / rates["products"],
-        "autograd_share_of_products": rates["autograd"] / rates["products"],
+        **{f"{name}_share_of_products": rates[name] / rates["products"] for name in engines},
         "act_microseconds": act_microseconds(),
         **noise,
     }
@@ -157,90 +168,48 @@ def _update_of_products(
     return update
 
 
-class Networks:
-    """Online and target networks of HalfCheetah's size, and one batch."""
+def update_by(engine: str, rows: int) -> Callable[[], None]:
+    """One whole update of the learner, as the trainer calls it, and its look for what is not finite."""
+    import numpy as np
 
-    def __init__(self) -> None:
-        import torch
+    from twofold.core.experience import Transition
 
-        from twofold.nets import MLP, Adam, Flat, Twin, copy_of
-
-        generator = torch.Generator().manual_seed(0)
-        actor = MLP(OBS, HIDDEN, ACTION, output="tanh", generator=generator)
-        critic = Twin(OBS, ACTION, HIDDEN, generator=generator)
-        self.actor, self.critic = Flat(actor), Flat(critic)
-        self.target_actor, self.target_critic = Flat(copy_of(actor)), Flat(copy_of(critic))
-        self.actor_adam, self.critic_adam = Adam(self.actor, 3e-4), Adam(self.critic, 3e-4)
-        rows = torch.randn(BATCH, 2 * OBS + ACTION + 1, generator=generator)
-        self.obs, self.action, self.next_obs, reward = torch.split(rows, [OBS, ACTION, OBS, 1], dim=1)
-        self.reward = reward[:, 0]
-        self.terminated, self.discount = torch.zeros(BATCH), torch.full((BATCH,), 0.99)
-        self.noise = torch.empty(BATCH, ACTION)
-
-    def draw_noise(self) -> Any:
-        """Clipped target noise."""
-        return self.noise.normal_(0, 0.2).clamp_(-0.5, 0.5)
-
-    def track(self) -> None:
-        """Move both targets."""
-        from twofold.nets import track
-
-        track(self.target_critic, self.critic, 0.005)
-        track(self.target_actor, self.actor, 0.005)
-
-
-def fused_update() -> Callable[[], None]:
-    """One whole update: noise, targets, gradients, Adam, and every second time actor and targets."""
-    from twofold.learners.fused import FusedTD3
-
-    n, updates = Networks(), 0
-    engine = FusedTD3(n.actor, n.critic, n.target_actor, n.target_critic, BATCH)
+    learner = made(engine)
+    block = np.random.default_rng(0).standard_normal((rows, 2 * OBS + ACTION + 3)).astype(np.float32)
+    obs, action, next_obs, reward, ended, discount = np.split(
+        block, np.cumsum([OBS, ACTION, OBS, 1, 1]), axis=1
+    )
+    ended[:], discount[:] = 0, 0.99
+    batch = Transition(
+        obs, action.clip(-1, 1, out=action), reward[:, 0], next_obs, ended[:, 0], discount[:, 0]
+    )
 
     def update() -> None:
-        nonlocal updates
-        updates += 1
-        target = engine.target(n.next_obs, n.reward, n.discount, n.terminated, n.draw_noise())
-        engine.critic_gradients(n.obs, n.action, target)
-        n.critic_adam.step()
-        if updates % DELAY == 0:
-            engine.actor_gradients(n.obs)
-            n.actor_adam.step()
-            n.track()
+        learner.update(batch)
+        learner.first_bad()
 
     return update
 
 
-def autograd_update() -> Callable[[], None]:
-    """The same update by autograd on the same modules."""
+def made(engine: str) -> Any:
+    """TD3 for worlds of HalfCheetah's size."""
+    import numpy as np
     import torch
+    from gymnasium.spaces import Box
 
-    from twofold.nets import Twin
+    from twofold.core.seeding import Generators
+    from twofold.learners.config import TD3Config
+    from twofold.learners.td3 import TD3
+    from twofold.learners.vector import VectorConfig, VectorNetworks
 
-    n, updates = Networks(), 0
-    first = cast(Twin, n.critic.module).first
-
-    def target() -> Any:
-        with torch.no_grad():
-            action = (n.target_actor.module(n.next_obs) + n.draw_noise()).clamp(-1, 1)
-            value = n.target_critic.module(n.next_obs, action).amin(dim=0)
-            return n.reward + n.discount * (1 - n.terminated) * value
-
-    def update() -> None:
-        nonlocal updates
-        updates += 1
-        n.critic.zero_grad()
-        errors = n.critic.module(n.obs, n.action) - target()
-        errors.square().mean(dim=1).sum().backward()
-        n.critic_adam.step()
-        if updates % DELAY == 0:
-            n.actor.zero_grad()
-            n.critic.module.requires_grad_(False)
-            (-first(n.obs, n.actor.module(n.obs)).mean()).backward()  # type: ignore[no-untyped-call]
-            n.critic.module.requires_grad_(True)
-            n.actor_adam.step()
-            n.track()
-
-    return update
+    spaces = Box(-np.inf, np.inf, (OBS,), np.float32), Box(-1, 1, (ACTION,), np.float32)
+    networks = VectorNetworks(
+        VectorConfig(actor_hidden=HIDDEN, critic_hidden=HIDDEN), *spaces, torch.Generator().manual_seed(0)
+    )
+    cfg = TD3Config(engine=engine, policy_delay=DELAY)
+    return TD3(
+        cfg, networks=networks, observation_space=spaces[0], action_space=spaces[1], rngs=Generators(0)
+    )
 
 
 def act_microseconds(calls: int = 2000) -> float:
@@ -250,7 +219,7 @@ def act_microseconds(calls: int = 2000) -> float:
     from twofold.nets import MLP
     from twofold.nets.acting import NumpyActor
 
-    actor = NumpyActor(cast(MLP, Networks().actor.module))
+    actor = NumpyActor(cast(MLP, made("fused").nets.actor.module))
     obs = np.random.default_rng(0).standard_normal((1, OBS)).astype(np.float32)
     times = []
     for _ in range(calls):
@@ -273,12 +242,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--seconds", type=float, default=20.0, help="for each thread count")
+    parser.add_argument("--batch", type=int, nargs="+", default=[BATCH])
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child is not None:
-        print(json.dumps(measure_here(arguments.child, arguments.seconds)))
+        print(json.dumps(measure_here(arguments.child, arguments.seconds, arguments.batch[0])))
     else:
-        print_table([measure(threads, arguments.seconds) for threads in arguments.threads])
+        cases = itertools.product(arguments.batch, arguments.threads)
+        print_table([measure(threads, arguments.seconds, rows) for rows, threads in cases])
 
 
 if __name__ == "__main__":

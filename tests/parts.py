@@ -92,6 +92,19 @@ def batch(size: int = 4, seed: int = 0, **fixed: Any) -> Transition:
     return Transition(**{name: np.array(value, np.float32) for name, value in fields.items()})
 
 
+def numbered(first: int, count: int) -> Transition:
+    """Items whose reward is their number."""
+    items = batch(count)
+    return Transition(
+        items.obs,
+        items.action,
+        np.arange(first, first + count, dtype=np.float32),
+        items.next_obs,
+        items.terminated,
+        items.discount,
+    )
+
+
 def written(items: Any, row: int = 0, last: bool = False) -> Written[Any]:
     """Items of one row; with `last`, the last of them ends its episode."""
     count = len(tree.leaves(items)[0])
@@ -148,6 +161,7 @@ __all__ = [
     "Networks",
     "batch",
     "make_learner",
+    "numbered",
     "small_td3",
     "td3_with",
     "written",

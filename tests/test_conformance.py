@@ -8,55 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from small_runs import ELSEWHERE, WORLDS, of_algorithm, of_world
 
 from twofold.base.errors import UserError
 from twofold.check import check_learner, check_networks
 from twofold.rows.check import check_world
 from twofold.rows.world import make_world
-from twofold.settings.config import Config, Resolved, load
+from twofold.settings.config import Resolved
 from twofold.settings.domains import domains
 from twofold.settings.presets import Kind, preset_paths, presets
 from twofold.settings.registry import learners, networks, worlds
 from twofold.store.policy_file import load_policy, zoo_names, zoo_path
 
-COPPER = {"cu": {"structures": ["Cu"], "rattle": [0.1, 0.1]}}
-USERS = {"synthetic": {"users": 40, "items": 30, "ratings_per_user": 12}}
-VECTOR = {"actor_hidden": [8], "critic_hidden": [8]}
-AGENTS = {"hidden": 8}
-# For every registered world: an algorithm, a preset of it, settings that make both small, and packages it needs.
-WORLDS: dict[str, tuple[str, str | None, dict[str, Any], tuple[str, ...]]] = {
-    "control/gym": ("td3", "pendulum", {"networks": VECTOR}, ()),
-    "control/walker": ("td3", "walker", {"networks": VECTOR}, ()),
-    "crystal/spring": (
-        "td3_crystal",
-        "crystal",
-        {"env_args": {"sets": COPPER}, "networks": VECTOR},
-        ("ase",),
-    ),
-    "crystal/displacements": (
-        "td3_crystal_quick",
-        None,
-        {
-            "env": "crystal/displacements",
-            "env_args": {"sets": COPPER, "max_atoms": 4, "num_neighbors": 8, "max_steps": 20},
-        },
-        ("ase",),
-    ),
-    "recsys/users": ("td3_rec", "synthetic_users", {"env_args": USERS}, ()),
-    "team/goals": ("iql", "lbf_goals", {"networks": AGENTS}, ("lbforaging",)),
-    "team/lbf": ("iql", "lbf", {"networks": AGENTS}, ("lbforaging",)),
-    "team/matrix_game": ("iql", "matrix_game", {"networks": AGENTS}, ()),
-    "team/mpe": ("iql", "mpe_spread", {"networks": AGENTS}, ("mpe2",)),
-    "team/rware": ("iql", "rware", {"networks": AGENTS}, ("rware",)),
-    "team/skirmish": ("qmix", "skirmish", {"env_args": {"map_name": "3m"}, "networks": AGENTS}, ()),
-    "team/two_step": ("iql", "two_step", {"networks": AGENTS}, ()),
-}
-# Worlds that need what a test machine has not, with the tests of their own that stand in.
-ELSEWHERE = {
-    "team/sc2": "StarCraft II; tests/team/test_starcraft.py",
-    "team/partnered": "a partner set; tests/team/test_partners.py",
-    "team/pettingzoo": "an environment of PettingZoo's extras; tests/team/test_team_packages.py",
-}
 SMALL: dict[str, Any] = {
     "steps": 60,
     "rows": 2,
@@ -71,10 +34,7 @@ SMALL: dict[str, Any] = {
 
 def small(name: str, **trainer: Any) -> Resolved:
     """A short run in a registered world."""
-    alg, env, settings, needed = WORLDS[name]
-    for package in needed:
-        pytest.importorskip(package)
-    return load(alg, env, **settings, trainer=SMALL | trainer, replay={"batch_size": 4, "buffer_size": 100})
+    return of_world(name, trainer=SMALL | trainer, replay={"batch_size": 4, "buffer_size": 100})
 
 
 def test_every_registered_world_is_checked_here() -> None:
@@ -123,16 +83,9 @@ def test_every_registered_learner_and_network_is_in_a_preset() -> None:
 CONTROL = [preset.name for preset in presets("algs") if preset.domain == "control"]
 
 
-def control(name: str) -> Config:
-    env = {"td3_hardcore": "bipedal_hardcore"}.get(
-        name, "walker_hardcore" if "hardcore" in name else "pendulum"
-    )
-    return load(name, env, networks=VECTOR, trainer=SMALL | {"rows": 2}).config
-
-
 @pytest.mark.parametrize("name", CONTROL)
 def test_control_presets_keep_the_contract_of_learners_and_networks(name: str) -> None:
-    config = control(name)
+    config = of_algorithm(name, trainer=SMALL).config
     world = make_world(config, purpose="train", rows=2)
     assert check_learner(config, world) == []
     assert check_networks(config, world) == []

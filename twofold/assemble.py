@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from twofold.base.errors import UserError
+from twofold.base.errors import UserError, WorldError
 from twofold.base.foreign import AnySpace
 from twofold.base.progress import Progress, Quiet
 from twofold.base.statistics import summaries
@@ -21,9 +21,12 @@ from twofold.core.evaluate import evaluate
 from twofold.core.protocols import AnyLearner, Summary, World
 from twofold.core.seeding import TEST, Generators, generator
 from twofold.core.trainer import Trainer
+from twofold.rows.check import Resumable
 from twofold.rows.envs import EnvRows
 from twofold.rows.world import evaluation_names, make_world
+from twofold.sampling.choose import make_replay
 from twofold.settings.config import Config, Layer, Resolved, resolve
+from twofold.settings.shares import counted
 from twofold.show.play import play, viewed_world, write_video
 from twofold.show.plot import draw_curve
 from twofold.store.columns import Columns, numbers
@@ -68,8 +71,12 @@ class Parts:
 
 def assemble(run: Run, imports: tuple[str, ...] = ()) -> Parts:
     """All parts of a run from its config."""
-    config = run.resolved.config
+    config = counted(run.resolved.config)
     world = make_world(config, purpose="train", rows=config.trainer.rows, imports=imports)
+    if not isinstance(world, Resumable):
+        raise WorldError(
+            f"the world '{config.env}' lacks `snapshot` and `restore`: no run of it could be saved"
+        )
     evaluations = {
         name: make_world(config, purpose=name, rows=config.trainer.eval_rows)
         for name in evaluation_names(config)
@@ -78,7 +85,10 @@ def assemble(run: Run, imports: tuple[str, ...] = ()) -> Parts:
     spaces = world.single_observation_space, world.single_action_space
     learner: AnyLearner = make_learner(config, *spaces, rngs, config.device)
     keeper = RunKeeper(run)
-    trainer = Trainer(config.trainer, config.replay, learner, world, evaluations, keeper, rngs)
+    blank = learner.writer(world.num_envs).blank()
+    replay = make_replay(config.replay, learner, blank, rngs["replay"])
+    size = config.replay.batch_size
+    trainer = Trainer(config.trainer, learner, replay, size, world, evaluations, keeper, rngs)
     return Parts(trainer, keeper)
 
 

@@ -21,14 +21,14 @@ ROWS, ITEMS, BATCH = 2, 24, 8
 def check_learner(config: Config, world: World) -> list[str]:
     """What is wrong with the learner of a config in its world, in words; an empty list if it keeps the contract."""
     one, other = (_made(config, world) for _ in range(2))
-    problems = _check_policy(one, world)
-    replay = _filled(one, world)
+    problems = _check_policy(_made(config, world), world)
+    replay, same = (_filled(learner, world) for learner in (one, other))  # exploring may teach a learner, too
     if not len(replay):
         return [*problems, f"no item was written within {_LIMIT} steps: is an episode longer?"]
     rngs = [np.random.default_rng(0) for _ in range(2)]
     for _ in range(3):
         one.update(replay.take(rngs[0].integers(0, len(replay), BATCH)))
-        other.update(replay.take(rngs[1].integers(0, len(replay), BATCH)))
+        other.update(same.take(rngs[1].integers(0, len(same), BATCH)))
     if bad := one.first_bad():
         problems.append(f"after three updates {bad} is not finite")
     if _bytes(one.state_dict()) != _bytes(other.state_dict()):

@@ -117,7 +117,7 @@ def test_a_nan_from_the_world_stops_with_the_tensor_named_and_the_arrays_handed_
     made.step()
     with pytest.raises(
         NonFiniteError,
-        match=rf"^{where} is not finite at step 1 among .*'{'next_obs' if where == 'obs' else where}'",
+        match=rf"^{where} of row 0 is not finite at step 1 among .*'{'next_obs' if where == 'obs' else where}'",
     ):
         made.step()
     assert made.replay.added == 1

@@ -1,6 +1,7 @@
 """Runs `twofold` commands in forked children with faults put in, so that no child pays for importing again.
 
-One JSON request per line on stdin: {"argv", "hooks", "log", "progress", "rlimit"} starts a child and answers its pid;
+One JSON request per line on stdin: {"argv", "hooks", "log", "progress", "folder", "rlimit"} starts a child, in which
+changes below `folder` are events, and answers its pid;
 {"wait": pid, "seconds"} answers with its exit status (negative: killed by that signal), or null if it still runs.
 """
 
@@ -25,8 +26,10 @@ class Fault:
 class Faults:
     def __init__(self, hooks: list[dict[str, Any]]) -> None:
         self.all = [Fault(h["event"], h["at"], h["signal"], h.get("after")) for h in hooks]
+        self.changes = 0  # on the disk, so far
 
     def __call__(self, event: str) -> None:
+        self.changes += event == "disk"
         for fault in self.all:
             waits = fault.after is not None and not self.all[fault.after].struck
             if fault.event != event or fault.struck or waits:
@@ -71,6 +74,44 @@ def put_in(faults: Faults, progress: int) -> None:
     trainer.evaluate = keeper.evaluate = evaluated
 
 
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+CHANGES = {
+    "os.rename",
+    "os.remove",
+    "os.mkdir",
+    "os.rmdir",
+    "os.link",
+    "os.symlink",
+    "os.truncate",
+    "os.chmod",
+}
+
+
+def watch_disk(faults: Faults, folder: str) -> None:
+    """Count everything that changes what lies below a folder, just before it happens, and the middle of each write."""
+
+    def heard(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open":
+            path, _, flags = arguments
+            if isinstance(path, (str, bytes)) and flags & WRITES and os.fsdecode(path).startswith(folder):
+                faults("disk")
+        elif event in CHANGES:
+            path = arguments[0]
+            if isinstance(path, int) or os.fsdecode(path).startswith(folder):
+                faults("disk")
+
+    write = os.write
+
+    def halved(handle: int, content: bytes) -> int:
+        half = len(content) // 2
+        done = write(handle, content[:half])
+        faults("disk")
+        return done + write(handle, content[half:])
+
+    os.write = halved
+    sys.addaudithook(heard)
+
+
 def child(request: dict[str, Any]) -> None:
     from twofold.cli import main
 
@@ -86,8 +127,11 @@ def child(request: dict[str, Any]) -> None:
     progress = os.open(request["progress"], os.O_WRONLY | os.O_CREAT)
     code = 70
     try:
-        put_in(Faults(request["hooks"]), progress)
+        faults = Faults(request["hooks"])
+        put_in(faults, progress)
+        watch_disk(faults, request["folder"])
         code = main(request["argv"])
+        os.pwrite(progress, b"%12d" % faults.changes, 12)
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -57,7 +57,11 @@ class Child:
 
     def reached(self) -> int:
         text = self.progress.read_bytes() if self.progress.exists() else b""
-        return int(text or 0)
+        return int(text[:12].strip(b"\0") or 0)
+
+    def changes(self) -> int:
+        """How often it changed something in its run directory, if it came to its end."""
+        return int(self.progress.read_bytes()[12:])
 
     def wait_for_step(self, step: int, seconds: float = 300) -> None:
         end = time.monotonic() + seconds
@@ -91,6 +95,7 @@ class Driver:
         self.count += 1
         log, progress = self.folder / f"{self.count}.log", self.folder / f"{self.count}.steps"
         request = {"argv": argv, "hooks": hooks, "log": str(log), "progress": str(progress)}
+        request["folder"] = next((a.removeprefix("--run=") for a in argv if a.startswith("--run=")), argv[-1])
         pid = self.ask({**request, "rlimit": rlimit or {}})
         return Child(self, pid, log, progress)
 

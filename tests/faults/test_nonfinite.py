@@ -80,7 +80,10 @@ def test_world_that_returns_nonsense_is_stopped(tmp_path: Path, fault: str, name
         collect()
 
     made._collect = collected  # type: ignore[method-assign]
-    evidence = stopped(made, rf"^{name} is not finite .* at step 112;.*Nothing bad was saved")
+    evidence = stopped(
+        made,
+        rf"^{name} of row 0 is not finite .* in the world control/gym at step 112;.*Nothing bad was saved",
+    )
     assert not np.isfinite(evidence[array]).all()
     assert made.keeper.run.checkpoints.steps() == [100, 80]
 
@@ -91,7 +94,7 @@ def test_action_that_is_not_finite_never_reaches_the_world(tmp_path: Path) -> No
     seen: list[Any] = []
     made.collector.policy.act = lambda obs: act(obs) * (np.nan if made.steps >= 70 else 1)  # type: ignore[method-assign]
     made.collector.world.step = lambda a: seen.append(a) or world_step(a)  # type: ignore[method-assign,func-returns-value]
-    evidence = stopped(made, "^action is not finite .* at step 70;")
+    evidence = stopped(made, "^action of row 0 is not finite .* at step 70;")
     assert np.isnan(evidence["action"]).all()
     assert np.isfinite(np.concatenate(seen)).all()
 

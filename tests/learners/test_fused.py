@@ -23,10 +23,11 @@ OBS, ACTION = 5, 2
 class Networks:
     """Online and target actor and critic, flattened, with their optimisers."""
 
-    def __init__(self, hidden=(16, 12), activation="relu", dtype=torch.float64, seed=0, **critic):
-        generator = torch.Generator().manual_seed(seed)
-        actor = MLP(OBS, hidden, ACTION, activation=activation, output="tanh", generator=generator).to(dtype)
-        twin = Twin(OBS, ACTION, hidden, activation=activation, generator=generator, **critic).to(dtype)
+    def __init__(self, hidden=(16, 12), activation="relu", dtype=torch.float64, seed=0, layer_norm=False):
+        made = {"activation": activation, "layer_norm": layer_norm}
+        made["generator"] = generator = torch.Generator().manual_seed(seed)
+        actor = MLP(OBS, hidden, ACTION, output="tanh", **made).to(dtype)
+        twin = Twin(OBS, ACTION, hidden, **made).to(dtype)
         self.nets = Nets.of(actor, twin, averaged=False)
         self.actor, self.critic = self.nets.actor, self.nets.critic
         self.target_actor, self.target_critic = self.nets.target_actor, self.nets.target_critic
@@ -237,7 +238,7 @@ def test_only_plain_networks_are_supported():
     assert can(actor, critic)
     assert not can(actor, critic, twin=False)
     assert not can(MLP(OBS, [8], ACTION, generator=generator), critic)
-    assert not can(MLP(OBS, [8], ACTION, output="tanh", layer_norm=True, generator=generator), critic)
+    assert can(MLP(OBS, [8], ACTION, output="tanh", layer_norm=True, generator=generator), critic)
     assert can(actor, Twin(OBS, ACTION, [8], layer_norm=True, generator=generator))
     assert not can(actor, Twin(OBS + 1, ACTION, [8], generator=generator))
     assert not can(torch.nn.Linear(OBS, ACTION), critic)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from native_parts import needs_native
 from parts import Constant, batch, small_td3, td3_with
 from torch import Tensor, nn
 
@@ -174,7 +175,7 @@ def test_actor_step_leaves_the_critic_gradients_alone() -> None:
 # ---- the schedule of updates ----
 
 
-@pytest.mark.parametrize("engine", ["fused", "autograd"])
+@pytest.mark.parametrize("engine", [pytest.param("native", marks=needs_native), "fused", "autograd"])
 def test_policy_and_targets_move_every_second_update(engine: str) -> None:
     learner = small_td3(engine=engine)
     actor, target = learner.nets.actor.values.clone(), learner.nets.target_critic.values.clone()
@@ -201,10 +202,13 @@ def test_gradient_clipping_bounds_the_global_norm() -> None:
     assert learner.nets.critic.grads.norm().item() <= 1.001e-3
 
 
-# ---- the two engines ----
+# ---- the engines ----
 
 
-def test_plain_mlps_get_the_fused_engine_and_others_autograd() -> None:
+def test_without_the_native_engine_plain_mlps_get_the_fused_one_and_others_autograd(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("twofold.learners.choice.absent", lambda: "it was not built")
     assert isinstance(small_td3().engine, FusedTD3)
     assert isinstance(td3_with(Echo(), SumOfActions()).engine, Autograd)
     with pytest.raises(ConfigError, match="engine=fused needs"):
@@ -268,7 +272,7 @@ def test_warm_up_actions_are_held() -> None:
 # ---- saving ----
 
 
-@pytest.mark.parametrize("engine", ["fused", "autograd"])
+@pytest.mark.parametrize("engine", [pytest.param("native", marks=needs_native), "fused", "autograd"])
 def test_state_round_trip_goes_on_bit_for_bit(engine: str) -> None:
     one, other = small_td3(engine=engine), small_td3(seed=9, engine=engine)
     for i in range(5):
@@ -344,11 +348,21 @@ def test_random_actions_are_uniform_over_the_whole_range() -> None:
 # ---- bad values ----
 
 
-def test_first_bad_names_the_gradient_that_is_not_finite() -> None:
-    learner = small_td3()
+@pytest.mark.parametrize("engine", [pytest.param("native", marks=needs_native), "fused", "autograd"])
+def test_first_bad_names_the_gradient_that_is_not_finite(engine: str) -> None:
+    learner = small_td3(engine=engine)
+    for _ in range(2):  # the next update leaves the actor alone
+        learner.update(batch(8))
+        assert learner.first_bad() is None
+    gradients = learner.engine.critic_gradients
+
+    def wrong(*arguments: Any) -> Tensor:
+        loss = gradients(*arguments)
+        learner.nets.critic.grads[0] = float("nan")
+        return loss
+
+    learner.engine.critic_gradients = wrong  # type: ignore[method-assign]
     learner.update(batch(8))
-    assert learner.first_bad() is None
-    learner.nets.critic.grads[0] = float("nan")
     assert learner.first_bad() == "gradient of critic.layers.0.matrix"
 
 

@@ -8,8 +8,9 @@ from typing import Generic, NoReturn
 import numpy as np
 
 from twofold.base import finite, tree
+from twofold.base.arrivals import Arrivals
 from twofold.base.errors import WorldError
-from twofold.core.experience import Array, Item, Obs, Steps
+from twofold.core.experience import Array, Item, Obs, Steps, blank_like
 from twofold.core.protocols import Policy, State, World, Writer
 from twofold.core.replay import Ring
 from twofold.core.seeding import episode_seed
@@ -32,6 +33,7 @@ class Collector(Generic[Item]):
         self.world, self.policy, self.writer, self.replay = world, policy, writer, replay
         self.seed, self.warmup, self.refuse = seed, warmup, refuse
         rows = world.num_envs
+        self.arrivals = Arrivals(world, blank_like(world.single_observation_space, rows), rows)
         self.steps = 0
         self.episodes = np.zeros(rows, np.int64)  # episodes begun, per row
         self.returns, self.lengths = np.zeros(rows), np.zeros(rows)
@@ -46,20 +48,21 @@ class Collector(Generic[Item]):
         seeds = [episode_seed(self.seed, row, int(n)) for row, n in enumerate(self.episodes)]
         self.episodes[rows] += 1
         self.obs, _ = self.world.reset(seed=list(seeds), options={"reset_mask": rows})
+        self.arrivals.of_reset(self.obs, self.steps)
         self.policy.reset(rows)
         self.returns[rows] = self.lengths[rows] = 0
-        if bad := finite.first_bad(obs=self.obs):
+        if bad := finite.first_bad_row(obs=self.obs):
             self.refuse(bad, at=f"after a reset at step {self.steps}", evidence={"obs": self.obs})
 
     def step(self) -> int:
         """One step of every row; the number of new items."""
         obs = self.obs
         action = self.policy.random(obs) if self.steps < self.warmup else self.policy.act(obs)
-        if bad := finite.first_bad(action=action):  # before a simulator chokes on it
-            evidence = {"obs": obs, "action": action}
-            self.refuse(bad, at=f"at step {self.steps}", evidence=evidence)
+        if bad := finite.first_bad_row(action=action):  # before a simulator chokes on it
+            self.refuse(bad, at=f"at step {self.steps}", evidence={"obs": obs, "action": action})
         next_obs, reward, terminated, truncated, info = self.world.step(action)
-        if bad := finite.first_bad(reward=reward, obs=next_obs):
+        self.arrivals.of_step(next_obs, reward, terminated, truncated, self.steps)
+        if bad := finite.first_bad_row(reward=reward, obs=next_obs):
             evidence = {"obs": obs, "action": action, "reward": reward, "next_obs": next_obs}
             self.refuse(bad, at=f"at step {self.steps}", evidence=evidence)
         valid = ~info["broken"] if "broken" in info else np.ones(len(reward), bool)

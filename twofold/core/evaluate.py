@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from twofold.core.experience import Array
+from twofold.base.arrivals import Arrivals
+from twofold.core.experience import Array, blank_like
 from twofold.core.protocols import Policy, World
 
 
@@ -24,13 +25,18 @@ def evaluate(
     found: dict[str, Array] = {}
     all_rows = np.ones(rows, bool)
     obs, _ = world.reset(seed=[seed for _, seed in playing], options={"reset_mask": all_rows})
+    arrivals = Arrivals(world, blank_like(world.single_observation_space, rows), rows)
+    arrivals.of_reset(obs, 0)
     policy.reset(all_rows)
     returns, lengths = np.zeros(rows), np.zeros(rows)
-    left = len(seeds)
+    step, left = 0, len(seeds)
     while left:
         if stop():
             raise Interrupted
+        arrivals.must_be_finite(obs, step)
+        step += 1
         obs, reward, terminated, truncated, info = world.step(policy.act(obs))
+        arrivals.of_step(obs, reward, terminated, truncated, step)
         returns += reward
         lengths += 1
         done = terminated | truncated

@@ -95,6 +95,11 @@ class Learner(Protocol[Item]):
     updates: int
 
     @property
+    def engine_name(self) -> str:
+        """What computes its updates, for the record of a run."""
+        ...
+
+    @property
     def acting(self) -> nn.Module:
         """The network that acts when it counts."""
         ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, cast
+from typing import Generic
 
 import numpy as np
 
@@ -11,8 +11,8 @@ from twofold.base import tree
 from twofold.base.errors import ConfigError
 from twofold.base.memory import check_memory
 from twofold.base.setting import setting, settings
-from twofold.core.experience import Array, Item, Transition, Written
-from twofold.core.protocols import State
+from twofold.core.experience import Array, Item, Written
+from twofold.core.protocols import Learner, State
 
 _SEGMENT_BYTES = 4 << 20
 
@@ -133,6 +133,9 @@ class Ring(Generic[Item]):
         view: Item = tree.map(lambda _: views[next(paths)], self._blank)
         return view
 
+    def learned(self, learner: Learner[Item]) -> None:
+        """Called after each update from the last batch: a ring that prefers some items asks here for which."""
+
     # ---- segments: immutable pieces of the stream of items, written once and shared between checkpoints ----
 
     def segments(self) -> list[tuple[int, int]]:
@@ -159,92 +162,3 @@ class Ring(Generic[Item]):
 
     def load_state_dict(self, state: State) -> None:
         self.added = int(state["added"])
-
-
-class Ends:
-    """The last steps before real ends: item numbers of the latest episodes that ended in earnest."""
-
-    def __init__(self, cfg: ReplayConfig) -> None:
-        self.cfg = cfg
-        self._open: dict[int, list[int]] = {}  # row -> numbers of its newest items, of one episode
-        self._steps = np.zeros(
-            (0, cfg.ending_steps), np.int64
-        )  # one episode a row, newest last, -1 where shorter
-
-    def add(self, written: Written[Transition], first: int) -> None:
-        """Note items that were given the numbers from `first` on."""
-        numbered = zip(written.row.tolist(), written.last.tolist(), strict=True)
-        for place, (row, last) in enumerate(numbered):
-            steps = self._open.setdefault(row, [])
-            steps.append(first + place)
-            del steps[: -self.cfg.ending_steps]
-            if last:
-                if self._counts(written.items, place):
-                    self._keep(steps)
-                del self._open[row]
-
-    def _counts(self, items: Transition, place: int) -> bool:
-        """Whether an episode whose last item this is ended as batches look back from."""
-        below = self.cfg.ending_below
-        return bool(items.terminated[place]) and (below is None or float(items.reward[place]) < below)
-
-    def _keep(self, steps: list[int]) -> None:
-        row = np.full((1, self.cfg.ending_steps), -1, np.int64)
-        row[0, -len(steps) :] = steps
-        self._steps = np.concatenate([self._steps, row])[-self.cfg.endings_kept :]
-
-    def draw(self, size: int, oldest: int, rng: np.random.Generator) -> Array:
-        """Numbers of items before ends: any end, any of its steps that replay still holds; none if there is none."""
-        held = self._steps[np.searchsorted(self._steps[:, -1], oldest) :]
-        if not len(held) or not size:
-            return np.zeros(0, np.int64)
-        chosen = held[rng.integers(0, len(held), size)]
-        there = (chosen >= oldest).sum(axis=1)  # the newest steps stand at the end
-        drawn: Array = chosen[np.arange(size), -1 - (rng.random(size) * there).astype(np.int64)]
-        return drawn
-
-    def state_dict(self) -> State:
-        return {"steps": self._steps, "open": {str(row): np.array(n) for row, n in self._open.items()}}
-
-    def load_state_dict(self, state: State) -> None:
-        self._steps = np.array(state["steps"])
-        self._open = {int(row): [int(n) for n in numbers] for row, numbers in state["open"].items()}
-
-
-class MixedRing(Ring[Transition]):
-    """Part of every batch from the newest items, part from the steps that led to real ends, the rest uniform."""
-
-    def __init__(self, capacity: int, blank: Transition, rng: np.random.Generator, cfg: ReplayConfig) -> None:
-        super().__init__(capacity, blank, rng)
-        self.cfg, self.ends = cfg, Ends(cfg)
-
-    def add(self, written: Written[Transition]) -> None:
-        first = self.added
-        super().add(written)
-        if self.cfg.ending_share:
-            self.ends.add(written, first)
-
-    def _draw(self, size: int) -> Array:
-        oldest, newest = self.added - len(self), min(self.cfg.recent_items, len(self))
-        recent, ending = round(size * self.cfg.recent_share), round(size * self.cfg.ending_share)
-        drawn = self.rng.integers(oldest, self.added, size)
-        drawn[:recent] = self.rng.integers(self.added - newest, self.added, recent)
-        before_ends = self.ends.draw(ending, oldest, self.rng)
-        drawn[recent : recent + len(before_ends)] = before_ends
-        return drawn % self.capacity
-
-    def state_dict(self) -> State:
-        return super().state_dict() | {"ends": self.ends.state_dict()}
-
-    def load_state_dict(self, state: State) -> None:
-        super().load_state_dict(state)
-        self.ends.load_state_dict(state["ends"])
-
-
-def make_replay(cfg: ReplayConfig, blank: Item, rng: np.random.Generator) -> Ring[Item]:
-    """The replay that the settings ask for."""
-    if cfg.recent_share > 0 or cfg.ending_share > 0:
-        if not isinstance(blank, Transition):
-            raise ConfigError("replay.recent_share and replay.ending_share are for learners of transitions")
-        return cast(Ring[Item], MixedRing(cfg.buffer_size, blank, rng, cfg))  # the item is a Transition here
-    return Ring(cfg.buffer_size, blank, rng, replace=cfg.replace)

@@ -12,13 +12,15 @@ from twofold.base.setting import setting, settings
 
 @settings
 class Schedule:
-    """A value, or how it moves: `0.1`, or `{start: 0.25, end: 0.12, over: 1_200_000}`."""
+    """A value, or how it moves: `0.1`, `{start: 0.25, end: 0.12, over: 1_200_000}`, `{..., over: 0.8, per: run}`."""
 
     start: float = setting("the value at first; a bare number means this and nothing else", default=0.0)
     end: float | None = setting("the value at last; null: it never moves", default=None)
     after: float = setting("it begins to move here, counted by `per`", default=0.0, ge=0)
     over: float = setting("it moves over this long, counted by `per`", default=1_000_000.0, gt=0)
-    per: Literal["step", "episode", "update"] = setting("what `after` and `over` count", default="step")
+    per: Literal["step", "episode", "update", "run"] = setting(
+        "what `after` and `over` count; run: they are shares of the run after its warm-up", default="step"
+    )
     shape: Literal["linear", "exponential"] = setting("how it moves", default="linear")
 
     @model_validator(mode="before")
@@ -29,6 +31,8 @@ class Schedule:
     def __post_init__(self) -> None:
         if self.shape == "exponential" and self.end is not None and not (self.start > 0 and self.end > 0):
             raise ConfigError("an exponential schedule needs start and end above 0")
+        if self.per == "run" and self.end is not None and self.after + self.over > 1:
+            raise ConfigError("with per=run, after and over are shares of the run: at most 1 together")
 
     def __call__(self, progress: float) -> float:
         """The value after `progress` units of `per`."""

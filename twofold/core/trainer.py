@@ -17,7 +17,7 @@ from twofold.core.collect import Collector
 from twofold.core.evaluate import Interrupted, evaluate
 from twofold.core.experience import Item
 from twofold.core.protocols import Keeper, Learner, Metrics, Policy, State, World
-from twofold.core.replay import ReplayConfig, make_replay
+from twofold.core.replay import Ring
 
 SinkName = Literal["tensorboard", "csv", "wandb", "mlflow"]
 
@@ -100,21 +100,21 @@ class Trainer(Generic[Item]):
     def __init__(
         self,
         cfg: TrainerConfig,
-        replay: ReplayConfig,
         learner: Learner[Item],
+        replay: Ring[Item],
+        batch_size: int,
         world: World,
         evaluations: dict[str, World],
         keeper: Keeper,
         rngs: seeding.Generators,
     ) -> None:
-        self.cfg, self.batch_size = cfg, replay.batch_size
-        self.learner, self.evaluations, self.keeper = learner, evaluations, keeper
+        self.cfg, self.learner, self.replay, self.batch_size = cfg, learner, replay, batch_size
+        self.evaluations, self.keeper = evaluations, keeper
         self.rngs = rngs  # the learner's, too
         writer = learner.writer(world.num_envs)
-        self.replay = make_replay(replay, writer.blank(), self.rngs["replay"])
         explorer = learner.policy(explore=True, rows=world.num_envs, rng=self.rngs["explore"])
         self.collector = Collector(
-            world, explorer, writer, self.replay, seed=rngs.seed, warmup=cfg.warmup, refuse=keeper.refuse
+            world, explorer, writer, replay, seed=rngs.seed, warmup=cfg.warmup, refuse=keeper.refuse
         )
         self.owed = 0.0  # updates that the items collected so far still have to get
         self.evaluated = self.logged = -1  # the step of the last evaluation and of the last log line
@@ -177,6 +177,7 @@ class Trainer(Generic[Item]):
         while self.owed >= 1 and not self.stop():
             batch = self.replay.sample(self.batch_size)
             self.learner.update(batch)
+            self.replay.learned(self.learner)
             if bad := self.learner.first_bad():
                 where = f"in update {self.learner.updates} at step {self.steps}"
                 self.keeper.refuse(bad, at=where, evidence={"batch": batch})
@@ -235,13 +236,12 @@ class Trainer(Generic[Item]):
 
     def state_dict(self) -> State:
         """All that the future of the run depends on, except what replay holds."""
-        own = {name: getattr(self, name) for name in _COUNTS}
         return {
             "collector": self.collector.state_dict(),
             "learner": self.learner.state_dict(),
             "replay": self.replay.state_dict(),
             "generators": self.rngs.state_dict(),
-            "trainer": own,
+            "trainer": {name: getattr(self, name) for name in ("owed", "evaluated", "logged", "last_return")},
         }
 
     def load_state_dict(self, state: State) -> None:
@@ -251,6 +251,3 @@ class Trainer(Generic[Item]):
         self.rngs.load_state_dict(state["generators"])
         self.owed, self.last_return = float(state["trainer"]["owed"]), float(state["trainer"]["last_return"])
         self.evaluated, self.logged = int(state["trainer"]["evaluated"]), int(state["trainer"]["logged"])
-
-
-_COUNTS = ("owed", "evaluated", "logged", "last_return")

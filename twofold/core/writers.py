@@ -30,11 +30,8 @@ class TransitionWriter:
         self._every = np.arange(rows)
 
     def blank(self) -> Transition:
-        obs, action, zero = (
-            blank_like(self._obs_space),
-            blank_like(self._action_space),
-            np.zeros(0, np.float32),
-        )
+        obs, action = blank_like(self._obs_space), blank_like(self._action_space)
+        zero = np.zeros(0, np.float32)
         if isinstance(action, dict):
             raise WorldError("actions with names cannot be learned from: join them into one array")
         return Transition(obs, action, zero, blank_like(self._obs_space), zero, zero)

@@ -11,9 +11,9 @@ from torch import nn
 from twofold.base.errors import ConfigError
 from twofold.base.foreign import AnySpace
 from twofold.core.protocols import Policy, State
+from twofold.learners.choice import engine_for
 from twofold.learners.config import TD3Config
-from twofold.learners.engine import AnyEngine, Autograd
-from twofold.learners.fused import FusedTD3, supports
+from twofold.learners.engine import AnyEngine
 from twofold.learners.nets import Nets, load_module
 from twofold.learners.policy import GaussianPolicy
 
@@ -37,9 +37,7 @@ class ActorCritic(ABC):
 
     def engine(self, nets: Nets, cfg: TD3Config, rng: np.random.Generator) -> AnyEngine:
         """What computes targets and gradients; `rng` is the learner's, for what is drawn while learning."""
-        if cfg.engine == "fused" or (cfg.engine == "auto" and supports(nets, cfg)):
-            return FusedTD3(nets, cfg)
-        return Autograd(nets, cfg)
+        return engine_for(nets, cfg)
 
     def policy(
         self, nets: Nets, cfg: TD3Config, *, explore: bool, rows: int, rng: np.random.Generator

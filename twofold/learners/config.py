@@ -8,7 +8,7 @@ from twofold.base.errors import ConfigError
 from twofold.base.setting import setting, settings
 from twofold.core.schedules import Schedule
 
-EngineName = Literal["auto", "fused", "autograd"]
+EngineName = Literal["auto", "native", "fused", "autograd"]
 
 
 @settings
@@ -59,14 +59,14 @@ class TD3Config:
     reward_floor: Schedule | None = setting(
         "a lower (n-step) reward counts as this: a fall's -100 drowns all else", default=None
     )
-    engine: EngineName = setting("how gradients are computed; auto: the fastest that can", default="auto")
+    engine: EngineName = setting("how updates are computed; auto: the fastest that can", default="auto")
 
     def __post_init__(self) -> None:
         for name, schedule in (("lr_decay", self.lr_decay), ("reward_floor", self.reward_floor)):
-            if schedule is not None and schedule.end is not None and schedule.per != "update":
-                raise ConfigError(f"learner.{name}.per must be update, got {schedule.per}")
+            if schedule is not None and schedule.end is not None and schedule.per not in ("update", "run"):
+                raise ConfigError(f"learner.{name}.per must be update or run, got {schedule.per}")
         if self.expl_noise.end is not None and self.expl_noise.per == "update":
-            raise ConfigError("learner.expl_noise.per must be step or episode, got update")
+            raise ConfigError("learner.expl_noise.per must be step, episode or run, got update")
         if min(self.expl_noise.start, self.expl_noise.end or 0.0) < 0:
             raise ConfigError("learner.expl_noise must not be negative")
         if not 0 < self.lr_decay.start <= 1 or not 0 < (self.lr_decay.end or 1.0) <= 1:

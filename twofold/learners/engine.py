@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from twofold.base import tree
 from twofold.core.experience import Transition
 from twofold.learners.config import TD3Config
+from twofold.learners.descent import Descends, TorchDescent
 from twofold.learners.nets import Nets
+from twofold.nets.twin import Tensors, first_value
 
 Seen = TypeVar("Seen")  # an observation as the networks of an engine take it
-Tensors = Tensor | dict[str, Tensor]
 AnyEngine: TypeAlias = "Engine[Any]"  # Any: TD3 hands what networks see through and never looks at it
 
 
@@ -31,9 +32,10 @@ class Batch(Generic[Seen]):
     discount: Tensor
 
 
-class Engine(Protocol[Seen]):
+class Engine(Descends, Protocol[Seen]):
     """Targets and gradients of TD3 for one kind of networks; fills `nets.actor.grads` and `nets.critic.grads`."""
 
+    name: str  # for the record, and for a resume to go on with the same
     values: Tensor  # [2, B]: both critics at the last batch of `critic_gradients`
 
     def tensors(self, items: Transition) -> Batch[Seen]:
@@ -59,8 +61,10 @@ def as_tensors(items: Transition, place: torch.device) -> Batch[Tensors]:
     return Batch(*(tree.map(lambda leaf: torch.from_numpy(leaf).to(place), leaf) for leaf in leaves))
 
 
-class Autograd:
+class Autograd(TorchDescent):
     """The equations as they are written, for any actor and critic: what every other engine is tested against."""
+
+    name = "autograd"
 
     def __init__(self, nets: Nets, cfg: TD3Config) -> None:
         self.nets, self.twin, self.huber = nets, cfg.twin, cfg.huber
@@ -99,18 +103,3 @@ class Autograd:
         loss.backward()  # type: ignore[no-untyped-call]
         nets.critic.module.requires_grad_(True)
         return loss.detach()
-
-
-@runtime_checkable
-class FirstValue(Protocol):
-    """A critic that can answer for its first half alone, at half the price."""
-
-    def first(self, obs: Tensors, action: Tensor) -> Tensor: ...
-
-
-def first_value(critic: nn.Module, obs: Tensors, action: Tensor) -> Tensor:
-    """Q_1(s, a): [B]."""
-    if isinstance(critic, FirstValue):
-        return critic.first(obs, action)
-    values: Tensor = critic(obs, action)
-    return values[0]

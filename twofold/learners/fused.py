@@ -10,6 +10,7 @@ from torch import Tensor
 from twofold.base.errors import ConfigError
 from twofold.core.experience import Array, Transition
 from twofold.learners.config import TD3Config
+from twofold.learners.descent import TorchDescent
 from twofold.learners.engine import Batch
 from twofold.learners.nets import Nets
 from twofold.nets.flat import Flat
@@ -26,28 +27,27 @@ def supports(nets: Nets, cfg: TD3Config) -> bool:
         and type(actor) is MLP
         and type(critic) is Twin
         and actor.output == "tanh"
-        and actor.norms is None
         and (actor.inputs, actor.outputs) == (critic.inputs_obs, critic.inputs_action)
         and all(p.device.type == "cpu" for p in [*actor.parameters(), *critic.parameters()])
     )
 
 
-class FusedTD3:
+class FusedTD3(TorchDescent):
     """Targets and gradients of TD3 on batches of `batch_size`; results repeat exactly for equal torch threads."""
 
+    name = "fused"
+
     def __init__(self, nets: Nets, cfg: TD3Config, batch_size: int = 256) -> None:
-        actor, critic = nets.actor, nets.critic
+        self.nets, actor, critic = nets, nets.actor, nets.critic
         target_actor, target_critic = nets.target_actor, nets.target_critic
         if not supports(nets, cfg):
-            raise ConfigError(
-                "learner.engine=fused needs twin critics and plain MLPs without actor layer norm; use engine=auto"
-            )
+            raise ConfigError("learner.engine=fused needs twin critics and plain MLPs; use engine=auto")
         self.actor, self.critic, self.huber = actor, critic, cfg.huber
-        self._actor, self._target_actor = (Weights(list(f.split(f.values))) for f in (actor, target_actor))
+        self._actor, self._target_actor = (Weights(*_of_actor(f, f.values)) for f in (actor, target_actor))
         self._critics, self._target_critics = (
             [Weights(*parts) for parts in _of_each_critic(f, f.values)] for f in (critic, target_critic)
         )
-        self._actor_grads = list(actor.split(actor.grads))
+        self._actor_grads = _of_actor(actor, actor.grads)
         self._critic_grads = _of_each_critic(critic, critic.grads)
         self._allocate(batch_size)
 
@@ -82,7 +82,7 @@ class FusedTD3:
             self._allocate(obs.shape[0])
 
     def tensors(self, items: Transition) -> Batch[Tensor]:
-        return Batch(*(torch.from_numpy(leaf) for leaf in _leaves(items)))
+        return Batch(*(torch.from_numpy(leaf) for leaf in leaves(items)))
 
     def target(self, batch: Batch[Tensor], reward: Tensor, noise: Tensor | None) -> Tensor:
         self._fit(batch.next_obs)
@@ -103,21 +103,10 @@ class FusedTD3:
         # One critic after the other through the same memory: both at once would not fit into the cache.
         for k, critic in enumerate(self._critics):
             self._critic_stack.forward(critic, self._value_columns[k])
-            self._differentiate(k, target)
+            values, error, slope = self._each[k]
+            fill_slope(torch.sub(values, target, out=error), slope, self.huber)
             self._critic_stack.backward(critic, self._slope_columns[k], *self._critic_grads[k])
-        if self.huber is None:
-            return torch.dot(self._slopes.view(-1), self._errors.view(-1)) / 2
-        inside = self._errors.clamp(-self.huber, self.huber)
-        return torch.dot(self._slopes.view(-1), (self._errors - inside / 2).view(-1))
-
-    def _differentiate(self, k: int, target: Tensor) -> None:
-        """Fill errors and slopes: d loss / d value of critic k for the mean of squared or Huber errors."""
-        values, error, slope = self._each[k]
-        torch.sub(values, target, out=error)
-        if self.huber is None:
-            torch.mul(error, 2 / self.batch_size, out=slope)
-        else:
-            torch.clamp(error, -self.huber, self.huber, out=slope).div_(self.batch_size)
+        return loss_of(self._errors, self._slopes, self.huber)
 
     def actor_gradients(self, batch: Batch[Tensor]) -> Tensor:
         self._fit(batch.obs)
@@ -128,7 +117,7 @@ class FusedTD3:
         torch.ops.aten.tanh_backward.grad_input(
             self._action_slope, self._action, grad_input=self._action_slope
         )
-        self._actor_stack.backward(self._actor, self._action_slope, self._actor_grads)
+        self._actor_stack.backward(self._actor, self._action_slope, *self._actor_grads)
         return -self._actor_values.mean()
 
     def _act(self, actor: Weights, obs: Tensor) -> None:
@@ -138,11 +127,34 @@ class FusedTD3:
         self._action.tanh_()
 
 
-def _leaves(items: Transition) -> tuple[Array, ...]:
+def fill_slope(error: Tensor, slope: Tensor, huber: float | None) -> None:
+    """d loss / d value [B] for the mean of squared or Huber errors [B]."""
+    if huber is None:
+        torch.mul(error, 2 / len(error), out=slope)
+    else:
+        torch.clamp(error, -huber, huber, out=slope).div_(len(error))
+
+
+def loss_of(errors: Tensor, slopes: Tensor, huber: float | None) -> Tensor:
+    """The loss whose slopes `fill_slope` made, summed over critics [2, B]."""
+    if huber is None:
+        return torch.dot(slopes.view(-1), errors.view(-1)) / 2
+    inside = errors.clamp(-huber, huber)
+    return torch.dot(slopes.view(-1), (errors - inside / 2).view(-1))
+
+
+def leaves(items: Transition) -> tuple[Array, ...]:
     """The arrays of a batch of vectors, in the order of `Batch`."""
     if isinstance(items.obs, dict) or isinstance(items.next_obs, dict):
-        raise TypeError("the fused engine takes observations that are vectors")
+        raise TypeError("this engine takes observations that are vectors; use engine=auto")
     return items.obs, items.action, items.reward, items.next_obs, items.terminated, items.discount
+
+
+def _of_actor(actor: Flat, flat: Tensor) -> tuple[list[Tensor], list[tuple[Tensor, Tensor]]]:
+    """Matrices and norms of the actor, as views of a tensor laid out like it."""
+    parts = list(actor.split(flat))
+    layers = len(cast(MLP, actor.module).layers)
+    return parts[:layers], list(zip(parts[layers::2], parts[layers + 1 :: 2], strict=True))
 
 
 def _of_each_critic(critic: Flat, flat: Tensor) -> list[tuple[list[Tensor], list[tuple[Tensor, Tensor]]]]:

@@ -18,6 +18,7 @@ from twofold.nets.acting import NumpyActor
 from twofold.nets.mlp import MLP
 
 Acting = Callable[[Obs], Array]
+Noise = Callable[[tuple[int, ...]], Array]  # standard normal numbers of a shape
 
 
 class GaussianPolicy:
@@ -36,6 +37,7 @@ class GaussianPolicy:
         self.cfg, self.explore, self.rows, self.rng = cfg, explore, rows, rng
         self.steps = self.episodes = self.warmup_steps = 0
         self.share = np.ones(rows, np.float32)  # of the schedule's noise, per row
+        self.noise: Noise = lambda shape: rng.standard_normal(shape, dtype=np.float32)  # new at every step
         self._held: Array = np.zeros((rows, *actions), np.float32)
         module = nets.actor.module if explore else nets.acting
         # A tenth of torch's overhead where it can be; the world of an MLP gives vectors.
@@ -56,7 +58,7 @@ class GaussianPolicy:
         if not self.explore:
             return action
         sigma = np.float32(self.sigma()) * self.share.reshape(-1, *[1] * (action.ndim - 1))
-        noisy: Array = (action + sigma * self.rng.standard_normal(action.shape, dtype=np.float32)).clip(-1, 1)
+        noisy: Array = (action + sigma * self.noise(action.shape)).clip(-1, 1)
         self.steps += len(action)
         return noisy
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from twofold.core.writers import TransitionWriter
 from twofold.learners.actor_critic import ActorCritic
 from twofold.learners.config import TD3Config
 from twofold.learners.nets import Nets
-from twofold.nets.flat import Adam, Flat
+from twofold.nets.flat import Adam
 from twofold.settings.registry import learners
 
 
@@ -59,13 +60,13 @@ class TD3:
         y = self.engine.target(batch, self._reward(batch.reward), self._smoothing(batch.action))
         # theta_i <- argmin 1/N sum (y - Q_i(s, a))^2
         self.critic_loss = self.engine.critic_gradients(batch, y)
-        self._descend(self.nets.critic, self.critic_optimiser, self.cfg.critic_lr)
+        self._descend(self.critic_optimiser, self.cfg.critic_lr)
         if self.updates % self.cfg.policy_delay == 0:
             # phi <- argmax 1/N sum Q_1(s, pi(s))
             self.actor_loss = self.engine.actor_gradients(batch)
-            self._descend(self.nets.actor, self.actor_optimiser, self.cfg.actor_lr)
+            self._descend(self.actor_optimiser, self.cfg.actor_lr)
             # theta' <- tau theta + (1 - tau) theta', phi' likewise
-            self.nets.track(self.cfg.tau, self.cfg.actor_average)
+            self.engine.track(self.cfg.tau, self.cfg.actor_average)
 
     def _reward(self, reward: Tensor) -> Tensor:
         """The reward as it is learned from."""
@@ -81,13 +82,15 @@ class TD3:
         noise = self.rng.standard_normal(action.shape, dtype=np.float32) * np.float32(self.cfg.policy_noise)
         return torch.from_numpy(noise.clip(-self.cfg.noise_clip, self.cfg.noise_clip))
 
-    def _descend(self, flat: Flat, optimiser: Adam, lr: float) -> None:
-        if self.cfg.grad_clip is not None:
-            flat.clip_(self.cfg.grad_clip)
+    def _descend(self, optimiser: Adam, lr: float) -> None:
         optimiser.lr = lr * self.cfg.lr_decay(self.updates)
-        optimiser.step()
+        self.engine.descend(optimiser, self.cfg.grad_clip)
 
     # ---- what the trainer asks for ----
+
+    @property
+    def engine_name(self) -> str:
+        return self.engine.name
 
     @property
     def acting(self) -> nn.Module:
@@ -117,8 +120,8 @@ class TD3:
     def first_bad(self) -> str | None:
         """One sum over each gradient keeps every NaN and infinity in it."""
         nets = self.nets
-        total = self.critic_loss + self.actor_loss + nets.critic.grads.sum() + nets.actor.grads.sum()
-        if math.isfinite(float(total)):
+        total = float(self.critic_loss) + float(self.actor_loss) + self.engine.gradient_sum()
+        if math.isfinite(total):
             return None
         named: dict[str, Tensor | None] = {"critic loss": self.critic_loss, "actor loss": self.actor_loss}
         for name, flat in (("critic", nets.critic), ("actor", nets.actor)):
@@ -131,15 +134,22 @@ class TD3:
             "actor_optimiser": self.actor_optimiser.state_dict(),
             "critic_optimiser": self.critic_optimiser.state_dict(),
             "updates": self.updates,
+            "engine": self.engine.name,
             "metrics": self.metrics() if self.updates else {},
         }
 
     def load_state_dict(self, state: State) -> None:
+        # Engines agree to rounding only: a run goes on with the one it began with, unless another is asked for.
+        began = state.get("engine", "fused" if self.engine.name == "native" else self.engine.name)
+        if self.cfg.engine == "auto" and began != self.engine.name:
+            self.engine = self.networks.engine(self.nets, replace(self.cfg, engine=began), self.rng)
         self.nets.load_state_dict(state)
         self.actor_optimiser.load_state_dict(state["actor_optimiser"])
         self.critic_optimiser.load_state_dict(state["critic_optimiser"])
         self.updates = int(state["updates"])
         self._metrics = state["metrics"]
+        last = float(self._metrics.get("actor/loss", 0.0))  # not of every update
+        self.actor_loss = torch.tensor(last, dtype=torch.float64)
 
     def policy_state(self) -> State:
         return self.networks.policy_state(self.nets)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Literal
 
 import gymnasium as gym
@@ -35,6 +34,17 @@ class VectorConfig:
     )
 
 
+def vector_size(
+    space: AnySpace,
+    needs: str,
+    remedy: str = "choose other networks with networks.name=..., or flatten it",
+) -> int:
+    """The length of a space's vectors; where it holds something else, who `needs` them and what to do is said."""
+    if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1:
+        raise ConfigError(f"{needs} that are a vector (Box of one axis), this world has {space}; {remedy}")
+    return int(space.shape[0])
+
+
 @networks.register("vector", config=VectorConfig)
 class VectorNetworks(ActorCritic):
     """MLP actor and twin MLP critics for vector observations and continuous actions."""
@@ -46,15 +56,9 @@ class VectorNetworks(ActorCritic):
         action_space: AnySpace,
         generator: torch.Generator,
     ) -> None:
-        for space, what in ((observation_space, "observations"), (action_space, "actions")):
-            if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1:
-                raise ConfigError(
-                    f"the networks 'vector' need {what} that are a vector (Box of one axis), this world has {space}; "
-                    "choose other networks with networks.name=..., or flatten it"
-                )
         self.cfg, self.action_space, self.generator = cfg, action_space, generator
-        self.inputs = math.prod(observation_space.shape or ())
-        self.actions = math.prod(action_space.shape or ())
+        self.inputs = vector_size(observation_space, "the networks 'vector' need observations")
+        self.actions = vector_size(action_space, "the networks 'vector' need actions")
 
     def actor(self) -> MLP:
         """obs [B, o] -> action [B, a] in [-1, 1]."""

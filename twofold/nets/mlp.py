@@ -74,14 +74,19 @@ class MLP(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(width) for width in hidden) if layer_norm else None
 
     def forward(self, x: Tensor) -> Tensor:
+        x = self.before_output(x)
+        return torch.tanh(x) if self.output == "tanh" else x
+
+    def before_output(self, x: Tensor) -> Tensor:
+        """What the last layer says, before the tanh of an actor."""
         activate = ACTIVATIONS[self.activation]
         for index, layer in enumerate(self.layers[:-1]):
             x = layer(x)
             if self.norms is not None:
                 x = self.norms[index](x)
             x = activate(x)
-        x = self.layers[-1](x)
-        return torch.tanh(x) if self.output == "tanh" else x
+        last: Tensor = self.layers[-1](x)
+        return last
 
 
 def check_choice(setting: str, value: str, choices: Sequence[str]) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import cast
+from typing import Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from twofold.nets.mlp import ACTIVATIONS, Affine, affine, check_choice
+
+Tensors = Tensor | dict[str, Tensor]
 
 
 class Twin(nn.Module):
@@ -39,13 +41,14 @@ class Twin(nn.Module):
         """obs [B, o], action [B, a] -> values [2, B]."""
         # The action comes first: [obs, 1], what an actor's first layer reads, is the end of [action, obs, 1].
         x = torch.cat([action, obs], dim=-1)
-        return self._values(x.expand(2, *x.shape), slice(None))
+        return self.values(x.expand(2, *x.shape), slice(None))
 
     def first(self, obs: Tensor, action: Tensor) -> Tensor:
         """The first critic alone: [B]; half the work of `forward`."""
-        return self._values(torch.cat([action, obs], dim=-1), 0)
+        return self.values(torch.cat([action, obs], dim=-1), 0)
 
-    def _values(self, x: Tensor, critics: slice | int) -> Tensor:
+    def values(self, x: Tensor, critics: slice | int) -> Tensor:
+        """Of both critics (`slice(None)`: [2, B, inputs] -> [2, B]) or of one ([B, inputs] -> [B])."""
         activate = ACTIVATIONS[self.activation]
         matrices = [cast(Affine, layer).matrix[critics] for layer in self.layers]
         for index, matrix in enumerate(matrices[:-1]):
@@ -68,3 +71,18 @@ class TwinNorm(nn.Module):
         """x [2, B, width] for both critics or [B, width] for one."""
         normal = functional.layer_norm(x, x.shape[-1:])
         return normal * self.scale[critics] + self.shift[critics]
+
+
+@runtime_checkable
+class FirstValue(Protocol):
+    """A critic that can answer for its first half alone, at half the price."""
+
+    def first(self, obs: Tensors, action: Tensor) -> Tensor: ...
+
+
+def first_value(critic: nn.Module, obs: Tensors, action: Tensor) -> Tensor:
+    """Q_1(s, a): [B]."""
+    if isinstance(critic, FirstValue):
+        return critic.first(obs, action)
+    values: Tensor = critic(obs, action)
+    return values[0]

@@ -241,8 +241,8 @@ class ItemNetworks(ActorCritic):
         from twofold.recsys.engine import ItemAutograd, ItemEngine
 
         self.tables.place = nets.actor.values.device
-        if cfg.engine == "fused":
-            raise ConfigError("learner.engine=fused needs plain MLPs; use engine=auto")
+        if cfg.engine in ("native", "fused"):
+            raise ConfigError(f"learner.engine={cfg.engine} needs plain MLPs; use engine=auto")
         if cfg.engine == "autograd" or self.tables.place.type != "cpu":
             return ItemAutograd(nets, cfg, self.chooser)
         return ItemEngine(nets, cfg, self.chooser, rng)

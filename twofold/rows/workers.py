@@ -29,28 +29,45 @@ from twofold.settings.imports import import_user_code
 
 Worker = tuple[SpawnProcess, Connection]
 _READY = b"ready"
+_FAILED, _BROKE_CONTRACT = b"!", b"?"  # how a worker's last words begin
+_MESSAGE = 1_000  # letters of an environment's message that are told
 _START_LIMIT = 120.0  # seconds for a new process to import everything and make its environments
 log = logging.getLogger("twofold")
 
 
-def serve(pipe: Connection, make_env: MakeEnv, rows: int, fresh: bool, imports: tuple[str, ...]) -> None:
-    """The worker: answers reset, step and restore until the parent is gone."""
+def serve(
+    pipe: Connection, make_env: MakeEnv, part: tuple[int, int], fresh: bool, imports: tuple[str, ...]
+) -> None:
+    """The worker: answers reset, step and restore of its part of the rows until the parent is gone."""
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(
-            signum, signal.SIG_IGN
-        )  # sent to the whole group: the parent decides what a signal means
+        # Sent to the whole group: the parent decides what a signal means.
+        signal.signal(signum, signal.SIG_IGN)
     _die_with_parent()
     try:
         import_user_code(imports)
-        world = EnvRows(make_env, rows, fresh=fresh)
+        world = EnvRows(make_env, part[1] - part[0], fresh=fresh, first=part[0])
         pipe.send_bytes(_READY)
         while True:
             command, message = pipe.recv_bytes(), decode(pipe.recv_bytes())
             pipe.send_bytes(encode(_answer(world, command, message)))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return
-    except Exception:
-        pipe.send_bytes(b"!" + traceback.format_exc().encode())
+    except WorldError as error:
+        pipe.send_bytes(_BROKE_CONTRACT + _told(str(error)))
+    except Exception as error:
+        pipe.send_bytes(_FAILED + _told(_cause(error)))
+
+
+def _cause(error: Exception) -> str:
+    """What an environment raised, and where."""
+    words = " ".join("".join(traceback.format_exception_only(error)).split())
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{words[:_MESSAGE]} (at {last.filename}:{last.lineno})"
+
+
+def _told(message: str) -> bytes:
+    """A message of bounded length that can be sent, whatever letters are in it."""
+    return message[: 2 * _MESSAGE].encode(errors="backslashreplace")
 
 
 def _die_with_parent() -> None:
@@ -80,6 +97,7 @@ class WorkerRows(VectorEnv):
     """Rows spread over worker processes; the rows of one that fails twice at one step are cut, info["broken"] set."""
 
     metadata = {"autoreset_mode": AutoresetMode.DISABLED}
+    gives_checked = True  # by the rows of its workers
 
     def __init__(
         self,
@@ -113,7 +131,7 @@ class WorkerRows(VectorEnv):
         make_env, fresh, imports = self._arguments
         ours, theirs = self._context.Pipe()
         process = self._context.Process(
-            target=serve, args=(theirs, make_env, part.stop - part.start, fresh, imports), daemon=True
+            target=serve, args=(theirs, make_env, (part.start, part.stop), fresh, imports), daemon=True
         )
         process.start()
         theirs.close()
@@ -224,8 +242,11 @@ class WorkerRows(VectorEnv):
         except (EOFError, OSError):
             process.join(1.0)
             content, cause = None, f"the process died (exit code {process.exitcode})"
-        if content is not None and content[:1] == b"!":
-            cause = content[1:].decode(errors="replace").strip().splitlines()[-1]
+        if content is not None and content[:1] == _BROKE_CONTRACT:  # a new process would do the same again
+            self.close_extras()
+            raise WorldError(content[1:].decode(errors="replace"))
+        if content is not None and content[:1] == _FAILED:
+            cause = content[1:].decode(errors="replace")
             content = None
         if content is None:
             self._restart(i, cause)

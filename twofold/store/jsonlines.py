@@ -12,6 +12,7 @@ from twofold.base.errors import CheckpointError, UserError
 from twofold.base.values import Json
 from twofold.store import files
 
+_CHUNK = 1 << 16
 log = logging.getLogger("twofold")
 
 
@@ -38,8 +39,9 @@ class JsonLines:
     def _write(self) -> None:
         if self._handle is None and self._waiting:
             new = not self.path.exists()
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
             self._handle = os.open(self.path, flags, 0o644)
+            _drop_half_a_line(self._handle)
             if new:
                 files.sync_folder(self.path.parent)
         while self._waiting:
@@ -93,3 +95,15 @@ class JsonLines:
         if not isinstance(record, dict):
             raise CheckpointError(f"{self.path} is damaged: a line of it is no JSON object")
         return record
+
+
+def _drop_half_a_line(handle: int) -> None:
+    """Cut off what a killed process left of a line: the next one would be joined to it, and both be lost."""
+    size = os.fstat(handle).st_size
+    while size > 0:
+        start = max(0, size - _CHUNK)
+        found = os.pread(handle, size - start, start).rfind(b"\n")
+        if start + found + 1 == size:
+            return
+        size = start + found + 1 if found >= 0 else start
+        os.ftruncate(handle, size)

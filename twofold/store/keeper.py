@@ -69,7 +69,8 @@ class RunKeeper:
         except OSError as error:
             where = f"the arrays could not be written ({error.strerror})"
         raise NonFiniteError(
-            f"{name} is not finite (NaN or infinity) {at}; {where}. Nothing bad was saved: fix the world or lower "
+            f"{name} is not finite (NaN or infinity) in the world {self.run.resolved.config.env} {at}; {where}. "
+            "Nothing bad was saved: fix the world or lower "
             "the learning rate, then run the same command to resume from the last checkpoint."
         )
 
@@ -133,6 +134,7 @@ class RunKeeper:
         else:
             self._restore(trainer, *found)
         self._check_space(trainer)
+        self.run.keep_engine(trainer.learner.engine_name, trainer.steps)
         self._saved_step, self._saved_at = trainer.steps, time.monotonic()
         return found is not None
 

@@ -25,6 +25,7 @@ from twofold.store.provenance import provenance
 from twofold.store.sinks import Sinks
 
 FORMAT = 2  # of config.json
+_ENGINE = "learner.engine"  # how updates are computed, to rounding the same: may change while a run goes on
 _ABOUT_TEST = ("seeds", "step", "policy")  # what test.json says of itself; the rest are worlds
 
 
@@ -89,7 +90,7 @@ class Run:
         return cls(folder, Resolved(resolved.config, resolved.values, origin))
 
     def with_changes(self, resolved: Resolved, command: str) -> Run:
-        """This run with more steps, or with other settings that change no byte; other changes are refused."""
+        """This run with more steps, another engine or settings that change no byte; other changes are refused."""
         _refuse_changes(self.resolved, resolved, self.folder)
         run = self
         if resolved.config.trainer.steps >= self.resolved.config.trainer.steps and (
@@ -105,6 +106,20 @@ class Run:
         record = {"format": FORMAT, "values": plain(self.resolved.values), "origin": self.resolved.origin}
         with files.disk_full_explained(self.folder, 100_000):
             files.replace_bytes(self.folder / "config.json", files.to_json(record))
+
+    def keep_engine(self, name: str, step: int) -> None:
+        """Note in the provenance what computes the updates from this step on, where it is something new."""
+        path = self.folder / "provenance.json"
+        try:
+            record = table(files.read_json(path))
+        except (CheckpointError, OSError, TypeError, ValueError):
+            return  # lost or damaged: nothing that training needs
+        known = str(record.get("engine", ""))
+        if known.split()[-1:] == [name]:
+            return
+        engine = f"{known}, from step {step} on {name}" if known and step else name
+        with files.disk_full_explained(self.folder, 100_000):
+            files.replace_bytes(path, files.to_json({**record, "engine": engine}))
 
     def lock(self) -> None:
         """Refuse a second process; then write what changed in the settings."""
@@ -210,9 +225,10 @@ def _with_values(found: Episodes) -> dict[str, dict[str, object]]:
 
 
 def _refuse_changes(old: Resolved, new: Resolved, folder: Path) -> None:
-    """A run continues only with the settings it began with; more steps, and what changes no byte, are allowed."""
+    """A run continues only with the settings it began with, but for more steps, the engine and what changes no byte."""
     ours, theirs = plain(old.values), plain(new.values)
-    changed = sorted(k for k in (ours.keys() | theirs.keys()) - neutral() if ours.get(k) != theirs.get(k))
+    free = neutral() | {_ENGINE}
+    changed = sorted(k for k in (ours.keys() | theirs.keys()) - free if ours.get(k) != theirs.get(k))
     if new.config.trainer.steps > old.config.trainer.steps:
         changed.remove("trainer.steps")
     if changed:

@@ -1,0 +1,59 @@
+"""The settings of TD3 with what was found since."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from twofold.base.errors import ConfigError
+from twofold.base.setting import setting, settings
+from twofold.learners.config import TD3Config
+
+Beta = Annotated[float, Field(ge=0, lt=1)]
+
+
+@settings
+class PlusConfig(TD3Config):
+    """TD3's, and parts that are off unless they are set: then it is TD3."""
+
+    target_every: int | None = setting(
+        "updates between two moves of the targets by `tau`; null: with each policy update",
+        default=None,
+        gt=0,
+        unit="updates",
+    )
+    value_clip: bool = setting(
+        "targets bootstrap from no value beyond the extremes that targets had at the last move of the targets",
+        default=False,
+    )
+    priority: float = setting(
+        "exponent of an item's TD error in its share of batches (LAP); 0: all alike", default=0.0, ge=0, le=1
+    )
+    normalise_obs: bool = setting(
+        "observations in running standard deviations from their mean",
+        default=False,
+        aliases=("normalize_obs",),
+    )
+    expl_noise_hold: int = setting(
+        "exploration noise is held for k steps, P(k) ~ k^-2, at most this", default=1, gt=0, unit="steps"
+    )
+    actor_penalty: float = setting(
+        "on squared actions before their tanh, in units of the mean |value|: keeps them from its ends",
+        default=0.0,
+        ge=0,
+    )
+    adam_betas: tuple[Beta, Beta] = setting("of all optimisers", default=(0.9, 0.999))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.priority > 0 and self.huber is None:
+            # Drawn by the error and squared, an error counts cubed: one outlier is the batch (Fujimoto et al. 2020).
+            raise ConfigError(
+                "learner.priority needs the Huber loss: set learner.huber=1.0 as well, or learner.priority=0"
+            )
+        if self.value_clip and self.target_every is None:
+            raise ConfigError(
+                "learner.value_clip takes its bounds over when the targets move: set learner.target_every as well, "
+                "for example to 250"
+            )

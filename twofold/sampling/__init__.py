@@ -1,0 +1,1 @@
+"""Ways to draw batches from replay other than uniformly."""
