@@ -52,6 +52,7 @@ learn: dev            ## learning tests: minutes to hours
 	$(BIN)/python -m pytest tests/learning -m slow
 
 docs: dev             ## the site into site/, links checked; then every command and snippet of the pages
+	$(BIN)/pip install -q -c constraints.txt -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build -q
 	$(BIN)/python -m pytest tests/docs tests/examples -m 'docs or not docs'
 
