@@ -61,5 +61,9 @@ def test_an_installed_domain_brings_presets_and_commands(place: Path) -> None:
     )
     assert "say what this domain does" in shell(["twofold", "--help"], place, place, site).stdout
     assert shell(["twofold", "greet"], place, place, site).stdout == "points go home\n"
+    assert shell(["twofold", "greet", "--name=all"], place, place, site).stdout == "all go home\n"
+    assert (
+        "who is greeted (default points)" in shell(["twofold", "greet", "--help"], place, place, site).stdout
+    )
     done = shell(["twofold", "check", "--env-config=points"], place, place, site)
     assert done.returncode == 0, done.stdout + done.stderr

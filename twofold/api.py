@@ -253,7 +253,7 @@ def _prepare(
     resolved = resolve(layers_for(config, env_config, settings))
     label = env_config or _label(overrides["env"])
     folder = Path(run) if run else new_folder(resolved, Path(runs), config, label)
-    return Run.create(folder, resolved, shlex.join(sys.argv))
+    return Run.create(folder, resolved, shlex.join(sys.argv), imports)
 
 
 def _label(env: object) -> str:

@@ -14,10 +14,11 @@ import torch
 
 from twofold.base.errors import UserError, WorldError
 from twofold.base.foreign import AnySpace
-from twofold.base.progress import Progress, Quiet
+from twofold.base.progress import Progress, Quiet, Standing, Watching, task
 from twofold.base.statistics import summaries
 from twofold.base.values import Json, number
 from twofold.core.evaluate import evaluate
+from twofold.core.experience import Item
 from twofold.core.protocols import AnyLearner, Summary, World
 from twofold.core.seeding import TEST, Generators, generator
 from twofold.core.trainer import Trainer
@@ -30,6 +31,7 @@ from twofold.settings.shares import counted
 from twofold.show.play import play, viewed_world, write_video
 from twofold.show.plot import draw_curve
 from twofold.store.columns import Columns, numbers
+from twofold.store.counted import Counted
 from twofold.store.keeper import RunKeeper
 from twofold.store.policy_file import LoadedPolicy, load_policy, make_learner
 from twofold.store.run import Run
@@ -90,6 +92,18 @@ def assemble(run: Run, imports: tuple[str, ...] = ()) -> Parts:
     size = config.replay.batch_size
     trainer = Trainer(config.trainer, learner, replay, size, world, evaluations, keeper, rngs)
     return Parts(trainer, keeper)
+
+
+def watching(progress: Progress, trainer: Trainer[Item]) -> Progress:
+    """The progress, which may look at the trainer whenever it likes."""
+
+    def look() -> Standing:
+        learning = trainer.steps >= trainer.cfg.warmup
+        return Standing(trainer.steps, learning, trainer.last_return, trainer.keeper.best)
+
+    if isinstance(progress, Watching):
+        progress.watch(look)
+    return progress
 
 
 @dataclass
@@ -204,22 +218,21 @@ def in_pieces(
     on_folder: Callable[[Path], None] | None = None,
 ) -> Generator[Parts, None, Scores]:
     """The same, giving way after every log line; closed there, the run is saved and can be resumed."""
-    run.lock()
-    try:
-        if on_folder:
-            on_folder(run.folder)
+    with run.held():
         if (test := run.test_scores()) is not None:
             return test
         with run.journal.session(run.command):
-            return (yield from _train(run, imports, progress or Quiet()))
-    finally:
-        run.close()
+            return (yield from _train(run, imports, progress or Quiet(), on_folder))
 
 
-def _train(run: Run, imports: tuple[str, ...], progress: Progress) -> Generator[Parts, None, Scores]:
+def _train(
+    run: Run, imports: tuple[str, ...], progress: Progress, on_folder: Callable[[Path], None] | None
+) -> Generator[Parts, None, Scores]:
     parts = assemble(run, imports)
     try:
-        with closing(parts.trainer.iterate(progress)) as training:
+        if on_folder:
+            on_folder(run.folder)
+        with closing(parts.trainer.iterate(watching(progress, parts.trainer))) as training:
             for _ in training:
                 yield parts
         parts.keeper.choose(parts.trainer)
@@ -246,7 +259,9 @@ def score(policy: LoadedPolicy, episodes: int, seed: int) -> Scores:
         for name in evaluation_names(config):
             world = world_of(policy, name, config.trainer.eval_rows)
             greedy = policy.learner.policy(explore=False, rows=world.num_envs, rng=generator(0, "evaluation"))
-            found[name] = summaries(evaluate(world, greedy, [seed + i for i in range(episodes)]))
+            with task(f"evaluating {name}", episodes) as tell:
+                seeds = [seed + i for i in range(episodes)]
+                found[name] = summaries(evaluate(world, Counted(greedy, tell), seeds))
             world.close()
     return found
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
 
 from twofold import api
 from twofold.assemble import untrained, world_of
-from twofold.base.progress import Quiet
+from twofold.base.installing import program
+from twofold.base.progress import task, training
 from twofold.base.statistics import summary
 from twofold.core.evaluate import evaluate
 from twofold.core.protocols import Policy
 from twofold.core.seeding import final_seeds, generator
 from twofold.settings.config import Config
-from twofold.show.console import Bar
 from twofold.show.play import play, side_by_side, viewed_world, write_video
 from twofold.store.policy_file import load_policy
 
@@ -29,7 +28,7 @@ def demo(steps: int = 8_000, runs: str = "runs") -> int:
         "td3",
         "pendulum",
         runs=runs,
-        progress=Bar() if sys.stderr.isatty() else Quiet(),
+        progress=training(),
         trainer={"steps": steps, "test_episodes": 20},
     )
     policy = load_policy(trained.folder)
@@ -44,7 +43,8 @@ def demo(steps: int = 8_000, runs: str = "runs") -> int:
     world.close()
     print(f"curve      {trained.folder / 'curve.png'}")
     print(f"video      {_video(policy.config, before, after, trained.folder / 'before_and_after.mp4')}")
-    print(f"run        {trained.folder}   (twofold show, eval, play and export take this path)")
+    print(f"run        {trained.folder}")
+    print(f"try        {program()} play {trained.folder}, or show, eval, export, plot")
     return 0
 
 
@@ -53,6 +53,7 @@ def _video(config: Config, before: Policy, after: Policy, path: Path) -> str:
     world, cannot = viewed_world(config, "rgb_array")
     if world is None:
         return f"none: rendering is impossible here ({cannot})"
-    left, right = (play(world, who, final_seeds(1)[0], frames=True)[0] for who in (before, after))
-    world.close()
-    return str(write_video(side_by_side(left, right), path, 30))
+    with task("filming"):
+        left, right = (play(world, who, final_seeds(1)[0], frames=True)[0] for who in (before, after))
+        world.close()
+        return str(write_video(side_by_side(left, right), path, 30))

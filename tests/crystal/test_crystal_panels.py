@@ -5,7 +5,7 @@ from ase.calculators.emt import EMT
 from crystals import rattled
 
 from twofold.base.errors import UserError
-from twofold.crystal.commands import relax_compare
+from twofold.cli import main
 from twofold.crystal.compare import Outcome, compare
 from twofold.crystal.panels import trajectory_panel
 from twofold.show.panels import read_panel
@@ -34,5 +34,5 @@ def test_relax_compare_puts_the_path_on_the_page_of_a_run(tmp_path):
         f"--out={tmp_path / 'out'}",
         f"--panel={tmp_path}",
     ]
-    assert relax_compare(words) == 0
+    assert main(["relax-compare", *words]) == 0
     assert read_panel(tmp_path / "panels" / "relaxation.json")["kind"] == "trajectory"

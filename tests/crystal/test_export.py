@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from twofold import api
-from twofold.base.errors import UserError
-from twofold.crystal.commands import relax_export
+from twofold.cli import main
 from twofold.crystal.export import _data, as_typed
 from twofold.crystal.features import NAMES
 from twofold.crystal.library import StructureSet
@@ -29,7 +28,7 @@ def run(tmp_path_factory):
 
 def test_a_runs_best_policy_becomes_a_policy_file_with_its_provenance(run, tmp_path, capsys):
     path = tmp_path / "deep" / "mine.safetensors"
-    assert relax_export([str(run), "-o", str(path)]) == 0
+    assert main(["relax-export", str(run), "-o", str(path)]) == 0
     assert "mine.safetensors" in capsys.readouterr().out
     assert load_weights(path).act(np.zeros(len(NAMES))).shape == (6,)
     score = unseal(path)[1]["score"]
@@ -48,7 +47,7 @@ def test_a_runs_best_policy_becomes_a_policy_file_with_its_provenance(run, tmp_p
 )
 def test_the_exported_policy_acts_like_the_runs_whatever_its_network(tmp_path, networks):
     folder = trained(tmp_path / "run", networks | {"networks.name": "vector"})
-    relax_export([str(folder)])
+    main(["relax-export", str(folder)])
     seen = np.random.default_rng(0).uniform(-1, 1, (5, len(NAMES))).astype(np.float32)
     wanted = load_policy(folder)
     found = load_weights(folder / "relaxer.safetensors")
@@ -57,14 +56,14 @@ def test_the_exported_policy_acts_like_the_runs_whatever_its_network(tmp_path, n
     assert np.abs(found.act(seen[0])).max() > 1e-3, "not the prior"
 
 
-def test_out_and_default_exclude_each_other(run):
-    with pytest.raises(UserError, match="not both"):
-        relax_export([str(run), "--default", "-o", "x.safetensors"])
+def test_out_and_default_exclude_each_other(run, capsys):
+    assert main(["relax-export", str(run), "--default", "-o", "x.safetensors"]) == 2
+    assert "not both" in capsys.readouterr().err
 
 
-def test_a_folder_that_is_no_run_is_refused(tmp_path):
-    with pytest.raises(UserError, match="not a run directory"):
-        relax_export([str(tmp_path)])
+def test_a_folder_that_is_no_run_is_refused(tmp_path, capsys):
+    assert main(["relax-export", str(tmp_path)]) == 2
+    assert "not a run directory" in capsys.readouterr().err
 
 
 def test_commands_are_kept_without_this_machines_paths():

@@ -5,10 +5,9 @@ import signal
 import pytest
 
 from twofold.assemble import assemble
-from twofold.base.errors import UserError
 from twofold.base.progress import Quiet
 from twofold.base.signals import Stopped
-from twofold.recsys import commands
+from twofold.cli import main
 from twofold.settings.config import load
 from twofold.store.checkpoint import pack
 from twofold.store.run import Run
@@ -24,7 +23,7 @@ def test_training_evaluates_in_all_worlds(run):
 
 
 def test_recommend_prints_items_with_scores_and_reasons(run, capsys):
-    assert commands.recommend(["--run", str(run), "--user", "17", "-k", "5"]) == 0
+    assert main(["recommend", "--run", str(run), "--user", "17", "-k", "5"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 7
     assert "expected of 5" in lines[0]
@@ -32,35 +31,33 @@ def test_recommend_prints_items_with_scores_and_reasons(run, capsys):
 
 
 def test_recommend_says_which_share_of_the_catalogue_can_be_chosen(run, capsys):
-    assert commands.recommend(["--run", str(run), "--reachability"]) == 0
+    assert main(["recommend", "--run", str(run), "--reachability"]) == 0
     assert capsys.readouterr().out.startswith(
         "the actor can choose 24 of 24 items (100.0 %): one of the 10 nearest"
     )
 
 
 def test_recommend_says_that_rated_items_are_left_out(run, capsys):
-    commands.recommend([str(run), "--user", "17", "-k", "2"])
+    main(["recommend", str(run), "--user", "17", "-k", "2"])
     assert "items that the user has rated are left out (--rated keeps them)" in capsys.readouterr().out
 
 
 def test_recommend_writes_the_lists_of_everyone(run, tmp_path):
     out = tmp_path / "lists.csv"
-    assert commands.recommend([str(run), f"--everyone={out}", "-k", "3"]) == 0
+    assert main(["recommend", str(run), f"--everyone={out}", "-k", "3"]) == 0
     rows = list(csv.DictReader(out.open()))
     assert len(rows) == 20 * 3
     assert {row["user"] for row in rows} == {str(user) for user in range(20)}
 
 
-def test_one_run_is_needed(run):
-    with pytest.raises(UserError, match="one run directory"):
-        commands.recommend(["--user", "17"])
+def test_one_run_is_needed(capsys):
+    assert main(["recommend", "--user", "17"]) == 2
+    assert "one run directory or policy file is needed" in capsys.readouterr().err
 
 
 def test_standings_put_runs_beside_baselines(run, tmp_path, capsys):
     out = tmp_path / "table"
-    commands.standings(
-        ["--env-config=synthetic_users", "--runs", str(run), f"--out={out}", "--seeds=1", *WORDS]
-    )
+    main(["standings", str(run), "--env-config=synthetic_users", f"--out={out}", "--seeds=1", *WORDS])
     text = capsys.readouterr().out
     assert text.startswith("in simulated episodes (FB): td3_rec ")
     assert "| > td3_rec " in text
@@ -72,19 +69,19 @@ def test_standings_put_runs_beside_baselines(run, tmp_path, capsys):
 
 def test_fit_reports_errors_and_keeps_the_model(tmp_path, capsys):
     folder = tmp_path / "users"
-    assert commands.fit(["--env-config=synthetic_users", "--run", str(folder), *WORDS]) == 0
+    assert main(["fit", "--env-config=synthetic_users", "--run", str(folder), *WORDS]) == 0
     assert "rmse" in capsys.readouterr().out
     assert (folder / "user_model.safetensors").exists()
 
 
-def test_a_word_that_is_no_setting_is_refused():
-    with pytest.raises(UserError, match="key=value"):
-        commands.fit(["--env-config=synthetic_users", "oops"])
+def test_a_word_that_is_no_setting_is_refused(capsys):
+    assert main(["fit", "--env-config=synthetic_users", "oops"]) == 2
+    assert "'oops' is not a setting: write key=value" in capsys.readouterr().err
 
 
-def test_off_policy_evaluation_says_what_it_lacks(run):
-    with pytest.raises(UserError, match="propensities"):
-        commands.ope(["--run", str(run)])
+def test_off_policy_evaluation_says_what_it_lacks(run, capsys):
+    assert main(["ope", str(run)]) == 2
+    assert "propensities" in capsys.readouterr().err
 
 
 def test_a_stopped_run_goes_on_exactly(tmp_path):

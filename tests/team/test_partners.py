@@ -8,8 +8,8 @@ import pytest
 from twofold import api
 from twofold.base import tree
 from twofold.base.errors import CheckpointError, ConfigError, UserError
+from twofold.cli import main
 from twofold.rows.check import check_world
-from twofold.team import commands
 from twofold.team.crossplay import cross_play, kind_of, meet
 from twofold.team.partners import gather_population, make_population, split_partners
 from twofold.team.pymarl import translate
@@ -212,7 +212,7 @@ def test_opponent_models_train_with_partners_and_are_evaluated_with_both_kinds(
     assert worlds == {"train_partners", "test_partners"}
     out = tmp_path / "out"
     arguments = [str(trained.folder), f"--partners={partner_set.folder}", "--episodes=2", f"--out={out}"]
-    assert commands.eval_partners(arguments) == 0
+    assert main(["eval", *arguments]) == 0
     assert sorted(path.name for path in out.iterdir()) == [
         "adaptation.png",
         "cross_play.csv",
@@ -222,8 +222,8 @@ def test_opponent_models_train_with_partners_and_are_evaluated_with_both_kinds(
 
 
 def test_the_command_line_makes_splits_and_shows(partner_set, capsys):
-    assert commands.partners(["split", str(partner_set.folder), "--test-algs=vdn"]) == 0
-    assert commands.partners(["show", str(partner_set.folder)]) == 0
+    assert main(["partners", "split", str(partner_set.folder), "--test-algs=vdn"]) == 0
+    assert main(["partners", "show", str(partner_set.folder)]) == 0
     assert "non-homologue" in capsys.readouterr().out
 
 
@@ -249,9 +249,9 @@ def test_a_signal_ends_making_partners_with_its_exit_code_and_the_same_command_g
     typed += [f"{key}={value}" for key, value in TINY.items()]
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "_collect", stopped)
-        assert commands.partners(typed) == 128 + signal.SIGINT
+        assert main(["partners", *typed]) == 128 + signal.SIGINT
     assert "SIGINT" in capsys.readouterr().err and set(threads) == {1}
-    assert commands.partners(typed) == 0
+    assert main(["partners", *typed]) == 0
     assert [p.name for p in read_partners(tmp_path / "set").partners] == ["iql_s0_c1"]
 
 

@@ -110,6 +110,5 @@ def test_an_unlearned_policy_is_scored_by_name(capsys):
     words = ["--env-config=skirmish", "env_args.map_name=3m", "--episodes=2"]
     assert main(["eval", "--policy=script/random", *words]) == 0
     assert "battle_won" in capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        main(["eval", "--policy=script/random"])
-    capsys.readouterr()
+    assert main(["eval", "--policy=script/random"]) == 2
+    assert "--env-config=NAME" in capsys.readouterr().err

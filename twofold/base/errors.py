@@ -11,6 +11,19 @@ class ConfigError(UserError):
     """A setting that is unknown, misspelt, of the wrong type or out of range."""
 
 
+class UnknownSetting(ConfigError):
+    """A name that no setting has."""
+
+    def __init__(self, message: str, key: str, *, sure: bool) -> None:
+        super().__init__(message)
+        self.key = key
+        self.sure = sure  # whether the message names what was probably meant
+
+
+class UnknownPart(ConfigError):
+    """A world, learner or network that nobody registered; perhaps a file of the user's was not imported."""
+
+
 class CheckpointError(UserError):
     """A checkpoint or policy file that is missing, damaged, hostile or of another format."""
 
@@ -27,7 +40,6 @@ class MissingPackage(UserError):
     """An optional package that the chosen part needs."""
 
     def __init__(self, package: str, extra: str, why: str) -> None:
-        super().__init__(
-            f"{why} needs the package '{package}': pip install '{package}', or twofold with its extra "
-            f"'{extra}' from where you installed it, as in pip install -e '.[{extra}]'"
-        )
+        from twofold.base.installing import install
+
+        super().__init__(f"{why} needs the package '{package}': {install(extra, package)}")

@@ -1,4 +1,4 @@
-"""Signals that ask a run to stop: the first is honoured when everything is saved, the second at once."""
+"""Signals that ask to stop: a training saves first; everything else unwinds, so that nothing is left half done."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
 
 class Stopped(Exception):
@@ -14,6 +15,42 @@ class Stopped(Exception):
     def __init__(self, signum: int) -> None:
         super().__init__(f"stopped by {signal.Signals(signum).name}")
         self.exit_code = 128 + signum
+
+
+class Terminated(BaseException):
+    """A signal asked to stop where nothing needs saving; no `except Exception` on the way holds it up."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(signum).name}")
+        self.exit_code = 128 + signum
+
+
+@contextmanager
+def unwinding() -> Iterator[None]:
+    """Inside, SIGTERM and SIGHUP raise `Terminated`, as Ctrl-C raises KeyboardInterrupt; a second one ends at once."""
+    before: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
+
+    def unwind(signum: int, _: FrameType | None) -> NoReturn:
+        signal.signal(signum, signal.SIG_DFL)
+        raise Terminated(signum)
+
+    try:
+        for asking in _asking():
+            if asking != signal.SIGINT:
+                before[asking] = signal.signal(asking, unwind)
+    except ValueError:
+        before = {}  # not the main thread: signals are its owner's business
+    try:
+        yield
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
+
+
+def _asking() -> list[signal.Signals]:
+    """The signals that ask to stop: also that of a closed terminal, unless under nohup."""
+    closed = [] if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else [signal.SIGHUP]
+    return [signal.SIGTERM, signal.SIGINT, *closed]
 
 
 class Signals:
@@ -25,10 +62,7 @@ class Signals:
 
     def __enter__(self) -> Signals:
         try:
-            wanted = [signal.SIGTERM, signal.SIGINT]
-            if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # a closed terminal, unless under nohup
-                wanted.append(signal.SIGHUP)
-            self._before = {s: signal.signal(s, self._on) for s in wanted}
+            self._before = {s: signal.signal(s, self._on) for s in _asking()}
         except ValueError:
             self._before = {}  # not the main thread: signals are its owner's business
         return self

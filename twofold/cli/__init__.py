@@ -2,67 +2,81 @@
 
 from __future__ import annotations
 
+import os
 import sys
-
-from twofold.cli.usage import HELP, USAGE
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; the exit code. A user's mistake is one message, never a traceback."""
+    from twofold.base.errors import UserError
+    from twofold.base.signals import Stopped, Terminated, unwinding
+
     argv = list(sys.argv[1:] if argv is None else argv)
+    try:
+        with unwinding():
+            return _dispatch(argv)
+    except UserError as error:
+        if "--debug" in argv:
+            raise
+        return _complain(str(error), 2)
+    except (Stopped, Terminated) as stop:
+        return _complain(f"{stop}; nothing is left half written", stop.exit_code)
+    except KeyboardInterrupt:
+        return _complain("stopped by SIGINT; nothing is left half written", 130)
+    except BrokenPipeError:
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # nothing more can be said to that pipe
+        return 1
+
+
+def _complain(message: str, code: int) -> int:
+    from twofold.cli.messages import complain
+
+    complain(message)
+    return code
+
+
+def _dispatch(argv: list[str]) -> int:
+    from twofold.cli.menu import all_commands
+
     if not argv or argv[0] in ("-h", "--help", "help"):
-        lines = "".join(f"  {name:<16} {line}\n" for name, (_, line) in _domain_commands().items())
-        print(USAGE.format(domains=lines))
-        return 0
-    if argv[0] == "--version":
+        return _help(argv[1:])
+    if argv[0] in ("--version", "-V"):
         from twofold import __version__
 
         print(f"twofold {__version__}")
         return 0
-    from twofold.base.errors import UserError
+    if argv[0] == "complete":  # asked by the shell, not by a person
+        from twofold.cli.completion import complete
 
-    try:
-        return _dispatch(argv[0], argv[1:])
-    except UserError as error:
-        if "--debug" in argv:
-            raise
-        from twofold.cli.running import complain
-
-        complain(str(error))
-        return 2
-    except BrokenPipeError:
-        return 1
-    except KeyboardInterrupt:
-        return 130
-
-
-def _domain_commands() -> dict[str, tuple[str, str]]:
-    """The commands of the lab and of the domains: name -> ('module:function', one line of help)."""
-    from twofold.lab.commands import COMMANDS
-    from twofold.settings.domains import domains
-
-    theirs = {name: command for domain in domains().values() for name, command in domain.commands.items()}
-    return {**COMMANDS, **theirs}
-
-
-def _dispatch(command: str, argv: list[str]) -> int:
-    from twofold.base.errors import UserError
-    from twofold.cli import running, showing
-    from twofold.settings.domains import function_at
-    from twofold.settings.schema import nearest
-    from twofold.show.console import set_up_logging
-
-    own = {**running.COMMANDS, **showing.COMMANDS}
-    theirs = _domain_commands()
-    if command not in own and command not in theirs:
-        hint = nearest(command, [*own, *theirs])
-        raise UserError(
-            f"no command '{command}'" + (f"; did you mean '{hint}'?" if hint else "; see twofold --help")
-        )
-    set_up_logging(terminal=sys.stderr.isatty(), debug="--debug" in argv)
-    if command in theirs:
-        return int(function_at(theirs[command][0])(argv))
-    if "--help" in argv or "-h" in argv:
-        print(HELP[command])
+        print("\n".join(complete(" ".join(argv[1:]))))
         return 0
-    return own[command](argv)
+    from twofold.cli.finding import find
+
+    command, rest = find(argv, [one for group in all_commands().values() for one in group])
+    words = rest[: rest.index("--")] if "--" in rest else rest
+    if command is None or "--help" in words or "-h" in words:
+        return _help(argv)
+    from twofold.cli.running import run
+
+    return run(command, rest)
+
+
+def _help(argv: list[str]) -> int:
+    """Of everything, or of the command that is named."""
+    from twofold.cli import help
+    from twofold.cli.finding import find
+    from twofold.cli.menu import all_commands
+
+    groups = all_commands()
+    known = [one for group in groups.values() for one in group]
+    if not argv:
+        print(help.overview(groups))
+        return 0
+    command, _ = find([word for word in argv if not word.startswith("-")], known)
+    if command is None:
+        print(help.family(argv[0], known))
+    else:
+        print(help.of(command, [one for one in known if one.name == command.name and one.when]))
+    return 0

@@ -1,125 +1,226 @@
-"""Commands that do something: train, resume, eval, play, export, demo, check."""
+"""Commands that do something: train, resume, eval, play, plot, export, demo, check."""
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from twofold.cli.arguments import Arguments, one_place, parse
+from twofold.base.command import Command
+from twofold.base.errors import UserError
+from twofold.cli import menu
+from twofold.cli.messages import better, complain
 from twofold.cli.showing import print_scores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from twofold.assemble import Trained
-    from twofold.base.progress import Progress
     from twofold.base.values import Values
     from twofold.store.policy_file import LoadedPolicy
-    from twofold.store.run import Run
+
+_GYM_ID = re.compile(r"[\w-]+-v\d+")
 
 
-def _train(argv: list[str]) -> int:
-    from twofold import api, assemble
-    from twofold.base.errors import UserError
-    from twofold.settings.config import layers_for, resolve
+def run(command: Command, argv: list[str]) -> int:
+    """Parse the words of a command and do it, with bars where a person looks."""
+    from contextlib import nullcontext
+
+    from twofold.base.progress import shown_on
+    from twofold.cli.parser import parse
+    from twofold.settings.domains import function_at
+    from twofold.show.console import Terminal, set_up_logging
+
+    asked = parse(command, argv)
+    terminal = Terminal() if sys.stderr.isatty() else None
+    set_up_logging(terminal, debug="--debug" in argv)
+    try:
+        with nullcontext() if terminal is None else shown_on(terminal):
+            return int(function_at(command.does)(asked))
+    except UserError as error:
+        raise better(error, command, asked) from None
+    except ModuleNotFoundError as error:
+        raise _missing(error, command) from None
+
+
+def _missing(error: ModuleNotFoundError, command: Command) -> Exception:
+    """A package that the command's domain needs, in one line; a module of ours that is missing is a fault."""
+    from twofold.base.errors import MissingPackage
     from twofold.settings.domains import domains
-    from twofold.settings.imports import import_user_code
 
-    theirs = (option for domain in domains().values() for option in domain.train_options)
-    typed = parse(argv, ("config", "env-config", "run", "runs", "from", "import", "observer", *theirs))
-    if typed.places:
-        raise UserError(f"'{typed.places[0]}' is not a setting: write key=value, or --key=value")
-    _translate(typed)
-    options, imports = typed.options, typed.imports
-    if "from" in options:
-        import_user_code(imports)
-        run = _repeated(typed, _command(argv))
-        return _finish(lambda: assemble.run_to_end(run, imports, _progress(), _announce))
-    names = (
-        options.get("config", "td3"),
-        options.get("env-config", None if "env" in typed.settings else "pendulum"),
-    )
+    package = (error.name or "").split(".")[0]
+    extra = next((one.extra for one in domains().values() if command in one.commands), "")
+    if not package or package == "twofold" or not extra:
+        return error
+    return MissingPackage(package, extra, f"twofold {command.name}")
 
-    def work() -> Trained:
+
+# ---- train and resume -----------------------------------------------------------------------------------------------
+
+
+class Told:
+    """Says where a run is, and remembers it."""
+
+    def __init__(self) -> None:
+        self.folder: Path | None = None
+
+    def __call__(self, folder: Path) -> None:
+        self.folder = folder
+        print(f"run        {folder}", file=sys.stderr)
+
+
+Work = Callable[[Told], "Trained"]
+
+
+def train(asked: menu.Train) -> int:
+    """A new run, or the run of the same settings that is there."""
+    from twofold import api
+    from twofold.base.progress import training
+    from twofold.settings.config import layers_for, resolve
+
+    options, settings = _translated(asked)
+    if asked.from_ is not None:
+        if asked.seeds is not None:
+            raise UserError("--from repeats one run: leave out --seeds, and give seed=N")
+        return _repeated(asked, settings)
+    config, env_config, settings = _named(options, settings)
+    if asked.seeds is not None:
+        return _several(asked, (config, env_config), settings)
+
+    def work(told: Told) -> Trained:
         return api.train_with(
-            *names,
-            typed.settings,
-            run=options.get("run"),
-            runs=options.get("runs", "runs"),
-            imports=imports,
-            progress=_progress(),
-            on_folder=_announce,
+            config,
+            env_config,
+            settings,
+            run=asked.run,
+            runs=Path(str(options.get("runs", asked.runs))),
+            imports=asked.import_,
+            progress=training(),
+            on_folder=told,
         )
 
-    if "observer" not in options:
-        return _finish(work)
-    observed = _observer(str(options["observer"]))
-    values = resolve(layers_for(*names, typed.settings)).values
-    return _finish(lambda: observed(options["observer"], values, work))
+    return _finish(_observed(asked, work, lambda: resolve(layers_for(config, env_config, settings)).values))
 
 
-def _repeated(typed: Arguments, command: str) -> Run:
-    """A new run with the settings of another, and what was typed on top."""
-    from twofold.assemble import new_folder
-    from twofold.settings.config import Layer, resolve
-    from twofold.store.run import Run
-
-    options = typed.options
-    source = Run.open(Path(options["from"]))
-    layers = [Layer(options["from"], source.resolved.values), Layer("command line", typed.settings)]
-    resolved = resolve(layers)
-    folder = options.get("run") or new_folder(resolved, Path(options.get("runs", "runs")), "from", None)
-    return Run.create(Path(folder), resolved, command)
-
-
-def _observer(wanted: str) -> Callable[[str, Values, Callable[[], Trained]], Trained]:
-    """What records a training elsewhere, too."""
-    from twofold.base.errors import UserError
+def _translated(asked: menu.Train) -> tuple[Values, Values]:
+    """Options and settings, with command lines that users of other codes know made into ours by the domains."""
     from twofold.settings.domains import domains, function_at
 
-    known = {kind: place for domain in domains().values() for kind, place in domain.observers.items()}
-    kind = wanted.partition(":")[0]
-    if kind not in known:
-        raise UserError(
-            f"--observer={wanted}: write KIND:PLACE with one of the kinds {', '.join(sorted(known))}"
-        )
-    return function_at(known[kind])
-
-
-def _translate(typed: Arguments) -> None:
-    """Command lines that users of other codes know, by the domains that know them."""
-    from twofold.settings.domains import domains, function_at
-
+    given = {one.flag[2:]: getattr(asked, one.name) for one in menu.train().asked() if one.role == "option"}
+    own = ("run", "runs", "seeds", "jobs", "on", "from", "import", "observer")
+    options = {name: value for name, value in given.items() if name not in own and value not in (None, False)}
+    settings = dict(asked.settings)
+    if asked.from_ is not None:
+        if options:
+            raise UserError(
+                f"--from={asked.from_} brings the settings of that run: leave out --{next(iter(options))}"
+            )
+        return options, settings
     for domain in domains().values():
         if domain.translate:
-            translate = function_at(domain.translate)
-            typed.options, typed.settings = translate(typed.options, typed.settings)
+            options, settings = function_at(domain.translate)(options, settings)
+    return options, settings
 
 
-def _resume(argv: list[str]) -> int:
+def _named(options: Values, settings: Values) -> tuple[str, str | None, Values]:
+    """The presets that are meant, and the settings; a Gymnasium id may stand wherever people write one."""
+    config = str(options.get("config", "td3"))
+    env_config = str(options["env-config"]) if "env-config" in options else None
+    asked_id = next((str(settings[key]) for key in ("env_id", "env_args.id") if key in settings), None)
+    world = str(settings.get("env", ""))
+    if env_config is None and _GYM_ID.fullmatch(world):  # SB3's and RL Zoo's --env
+        settings, asked_id = {k: v for k, v in settings.items() if k != "env"}, world
+    elif env_config is not None and _GYM_ID.fullmatch(env_config):
+        env_config, asked_id = None, env_config
+    if env_config is None and asked_id is not None:
+        return config, "gym", {k: v for k, v in settings.items() if k != "env_id"} | {"env_args.id": asked_id}
+    return config, env_config or (None if world else "pendulum"), settings
+
+
+def _several(asked: menu.Train, names: tuple[str, str | None], settings: Values) -> int:
+    """A run for each seed, some at a time, and a report of them."""
+    from twofold.lab.commands import train_seeds
+
+    alone = {"--run": asked.run, "--observer": asked.observer, "seed": settings.get("seed")}
+    for name, value in alone.items():
+        if value is not None:
+            raise UserError(f"--seeds={asked.seeds} makes several runs: leave out {name}")
+    if names[1] is None:
+        raise UserError("--seeds needs an --env-config=NAME or .yaml file")
+    both = names[0], names[1]
+    return train_seeds(
+        both, settings, str(asked.seeds), asked.runs, jobs=asked.jobs, on=asked.on, imports=asked.import_
+    )
+
+
+def _repeated(asked: menu.Train, settings: Values) -> int:
+    """A new run with the settings of another, and what was typed on top."""
+    import shlex
+
     from twofold import assemble
+    from twofold.base.progress import training
+    from twofold.settings.config import Layer, resolve
     from twofold.settings.imports import import_user_code
     from twofold.store.run import Run
 
-    typed = parse(argv, ("import",))
-    folder = one_place(typed, "a run directory")
-    import_user_code(typed.imports)
-    run = Run.open(Path(folder))
-    return _finish(lambda: assemble.run_to_end(run, typed.imports, _progress(), _announce))
+    import_user_code(asked.import_)
+    source = str(asked.from_)
+    layers = [Layer(source, Run.open(Path(source)).resolved.values), Layer("command line", settings)]
+    resolved = resolve(layers)
+    folder = asked.run or assemble.new_folder(resolved, asked.runs, "from", None)
+
+    def work(told: Told) -> Trained:
+        made = Run.create(folder, resolved, shlex.join(sys.argv), asked.import_)
+        return assemble.run_to_end(made, asked.import_, training(), told)
+
+    return _finish(_observed(asked, work, lambda: resolved.values))
 
 
-def _finish(work: Callable[[], Trained]) -> int:
+def _observed(asked: menu.Train, work: Work, values: Callable[[], Values]) -> Work:
+    """The training, recorded elsewhere too where that is asked for."""
+    from twofold.settings.domains import domains, function_at
+    from twofold.settings.imports import import_user_code
+
+    if asked.observer is None:
+        return work
+    known = {kind: place for domain in domains().values() for kind, place in domain.observers.items()}
+    kind = asked.observer.partition(":")[0]
+    if kind not in known:
+        kinds = ", ".join(sorted(known))
+        raise UserError(f"--observer={asked.observer}: write KIND:PLACE with one of the kinds {kinds}")
+    import_user_code(asked.import_)
+    observed, seen = function_at(known[kind]), values()
+
+    def recorded(told: Told) -> Trained:
+        trained: Trained = observed(asked.observer, seen, lambda: work(told))
+        return trained
+
+    return recorded
+
+
+def resume(asked: menu.Resume) -> int:
+    """A stopped run to its end."""
+    from twofold import assemble
+    from twofold.base.progress import training
+    from twofold.settings.imports import import_user_code
+    from twofold.store.run import Run
+
+    import_user_code(asked.import_)
+    found = Run.open(asked.run)
+    return _finish(lambda told: assemble.run_to_end(found, asked.import_, training(), told))
+
+
+def _finish(work: Work) -> int:
     """Run a training to its end or to a signal, and say where things are."""
+    from twofold.base.installing import program
     from twofold.base.signals import Stopped
 
+    told = Told()
     try:
-        trained = work()
+        trained = work(told)
     except Stopped as stopped:
-        print(
-            f"{stopped}: saved. Go on with the same command and --run, or: twofold resume RUN",
-            file=sys.stderr,
-        )
+        again = f"{program()} resume {told.folder}" if told.folder else "the same command"
+        print(f"{stopped}: saved. Continue with: {again}", file=sys.stderr)
         return stopped.exit_code
     print_scores(trained.test, "test, seeds never used for choosing")
     print(f"run        {trained.folder}")
@@ -128,126 +229,116 @@ def _finish(work: Callable[[], Trained]) -> int:
     return 0
 
 
-def _announce(folder: Path) -> None:
-    print(f"run        {folder}", file=sys.stderr)
+# ---- what is done with a policy -----------------------------------------------------------------------------------
 
 
-def _command(argv: list[str]) -> str:
-    import shlex
+class Policies(Protocol):
+    """What commands that take a policy are asked."""
 
-    return shlex.join(["twofold", "train", *argv])
-
-
-def _progress() -> Progress:
-    from twofold.base.progress import Quiet
-    from twofold.show.console import Bar
-
-    return Bar() if sys.stderr.isatty() else Quiet()
+    @property
+    def run(self) -> str | None: ...
+    @property
+    def zoo(self) -> str | None: ...
+    @property
+    def import_(self) -> tuple[str, ...]: ...
 
 
-def _policy(typed: Arguments) -> LoadedPolicy:
+def _policy(asked: Policies) -> LoadedPolicy:
+    """The policy of a run, of a file or of the zoo."""
     from twofold.settings.imports import import_user_code
     from twofold.store.policy_file import load_policy, zoo_path
 
-    import_user_code(typed.imports)
-    if "zoo" in typed.options:
-        return load_policy(zoo_path(typed.options["zoo"]))
-    return load_policy(one_place(typed, "a run directory or a policy file"))
+    if (asked.run is None) == (asked.zoo is None):
+        both = "both RUN and --zoo were given" if asked.run else "nothing was named"
+        raise UserError(f"name one policy: a run directory, a policy file, or --zoo=NAME; {both}")
+    import_user_code(asked.import_)
+    return load_policy(str(asked.run) if asked.zoo is None else zoo_path(asked.zoo))
 
 
-def _eval(argv: list[str]) -> int:
+def _beside(asked: Policies, name: str) -> Path:
+    """Where a result goes by itself: into the run directory, else here under a name that is free."""
+    if asked.run is not None and Path(asked.run).is_dir():
+        return Path(asked.run) / name
+    stem, suffix = (asked.zoo or Path(str(asked.run)).stem), Path(name).suffix
+    path, n = Path(f"{stem}{suffix}"), 1
+    while path.exists():
+        n += 1
+        path = Path(f"{stem}_{n}{suffix}")
+    return path
+
+
+def evaluate(asked: menu.Eval) -> int:
+    """A policy on fresh seeds."""
     from twofold import assemble
-    from twofold.settings.domains import domains, function_at
 
-    given = {word.split("=")[0].removeprefix("--") for word in argv if word.startswith("--")}
-    for domain in domains().values():
-        for option in given & domain.judges.keys():
-            return int(function_at(domain.judges[option])(argv))
-    typed = parse(argv, ("episodes", "seed", "zoo", "import"))
-    policy = _policy(typed)
-    scores = assemble.score(policy, _int(typed, "episodes", 100), _int(typed, "seed", 3_000_000))
-    print_scores(scores, "fresh seeds")
+    print_scores(assemble.score(_policy(asked), asked.episodes, asked.seed), "fresh seeds")
     return 0
 
 
-def _int(typed: Arguments, name: str, default: int) -> int:
-    from twofold.base.errors import ConfigError
-    from twofold.settings.presets import parse_value
-
-    value = parse_value(str(typed.options.get(name, default)))
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
-        raise ConfigError(f"--{name} must be a whole number, got {value!r}")
-    return int(value)
-
-
-def _play(argv: list[str]) -> int:
+def play(asked: menu.Play) -> int:
+    """One episode as a video or in a window."""
     from twofold.assemble import fits, frames_per_second, world_of
     from twofold.rows.world import evaluation_names
-    from twofold.show.play import play, viewed_world, write_video
+    from twofold.show import play as shown
 
-    typed = parse(argv, ("out", "human", "seed", "zoo", "import"))
-    policy, seed = _policy(typed), _int(typed, "seed", 3_000_000)
-    mode = "human" if "human" in typed.options else "rgb_array"
-    world, cannot = viewed_world(policy.config, mode)
+    if asked.human and asked.out is not None:
+        raise UserError("--human opens a window and writes no video: leave out --human or --out")
+    policy = _policy(asked)
+    mode = "human" if asked.human else "rgb_array"
+    world, cannot = shown.viewed_world(policy.config, mode)
     if world is None:
         complain(f"rendering is impossible here ({cannot}); the episode is played without a picture")
         world = world_of(policy, evaluation_names(policy.config)[0], 1)
     fits(policy, world)
-    frames, total = play(world, policy.policy, seed, frames=cannot is None and mode == "rgb_array")
+    frames, total = shown.play(world, policy.policy, asked.seed, frames=cannot is None and not asked.human)
     print(f"return     {total:.2f}")
     if frames:
-        out = Path(typed.options.get("out", "play.mp4"))
-        print(f"video      {write_video(frames, out, frames_per_second(world))}")
+        out = asked.out or _beside(asked, f"videos/best_seed{asked.seed}.mp4")
+        out.parent.mkdir(parents=True, exist_ok=True)
+        print(f"video      {shown.write_video(frames, out, frames_per_second(world))}")
     world.close()
     return 0
 
 
-def _export(argv: list[str]) -> int:
+def export(asked: menu.Export) -> int:
+    """A policy as ONNX."""
     from twofold.learners.export import export_onnx
 
-    typed = parse(argv, ("out", "zoo", "import"))
-    policy = _policy(typed)
-    difference, path = export_onnx(policy, Path(typed.options.get("out", "policy.onnx")))
-    print(f"onnx       {path}   (largest difference to the policy on random observations: {difference:.1e})")
+    policy = _policy(asked)
+    difference, path = export_onnx(policy, asked.out or _beside(asked, "policy.onnx"))
+    (inputs,), (outputs,) = policy.observation_space.shape or (0,), policy.action_space.shape or (0,)
+    print(f"onnx       {path}")
+    print(f"input      obs [rows, {inputs}] float32, as the environment gives it")
+    print(f"output     action [rows, {outputs}] float32, as the environment takes it")
+    print(f"checked    differs from the policy by {difference:.1e} of the action's range at most")
     return 0
 
 
-def _demo(argv: list[str]) -> int:
-    from twofold.demo import demo
-
-    return demo()
+# ---- others -------------------------------------------------------------------------------------------------------
 
 
-def _check(argv: list[str]) -> int:
+def demo(asked: menu.Demo) -> int:
+    """A small training from start to picture."""
+    from twofold.demo import demo as shown
+
+    return shown()
+
+
+def check(asked: menu.Check) -> int:
+    """What is wrong with parts of the user's."""
     from twofold import api
 
-    typed = parse(argv, ("config", "env-config", "import"))
-    config, env = typed.options.get("config"), typed.options.get("env-config")
-    named = env or (None if "env" in typed.settings else "gym")
-    problems = api.check_with(config, named, typed.settings, imports=typed.imports)
+    options: Values = {"env-config": asked.env_config} if asked.env_config else {}
+    _, env_config, settings = _named(options, asked.settings)
+    named = env_config if asked.env_config or "env_args.id" in settings else None
+    named = named or (None if "env" in settings else "gym")
+    problems = api.check_with(asked.config, named, settings, imports=asked.import_)
     for problem in problems:
         print(f"wrong: {problem}")
     if not problems:
         print("the world keeps the contract: shapes, finite values, seeded episodes, exact resume")
-        if config:
+        if asked.config:
             print(
                 "the learner and its networks keep theirs: actions, determinism, states that come back whole"
             )
     return 1 if problems else 0
-
-
-def complain(message: str) -> None:
-    """A message to the user, in red where there is a terminal."""
-    red, plain = ("\033[31m", "\033[0m") if sys.stderr.isatty() else ("", "")
-    print(f"{red}twofold: {message}{plain}", file=sys.stderr)
-
-
-COMMANDS = {
-    "train": _train,
-    "resume": _resume,
-    "eval": _eval,
-    "play": _play,
-    "export": _export,
-    "demo": _demo,
-    "check": _check,
-}

@@ -2,54 +2,83 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from twofold.cli.arguments import Arguments, parse
+from twofold.base.errors import UserError
+from twofold.cli import menu
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from twofold.core.protocols import Summary
+    from twofold.settings.config import Resolved
     from twofold.settings.registry import Learners, Networks, Worlds
     from twofold.store.run import Run
 
 
-def _show(argv: list[str]) -> int:
-    from twofold.settings.config import layers_for, plain, resolve
+def show(asked: menu.Show) -> int:
+    """A run: where it stands, and its settings; without a run, the settings that `train` would take."""
+    from twofold.settings.config import layers_for, resolve
     from twofold.settings.imports import import_user_code
     from twofold.store.run import Run
 
-    typed = parse(argv, ("config", "env-config", "import", "explain", "schema"))
-    import_user_code(typed.imports)
-    if "explain" in typed.options or "schema" in typed.options:
-        return _explain(typed)
-    if typed.places:
-        run = Run.open(Path(typed.places[0]))
-        resolved = run.resolved
-    else:
-        names = typed.options.get("config", "td3"), typed.options.get("env-config", "pendulum")
-        resolved = resolve(layers_for(*names, typed.settings))
-    for key, value in sorted(plain(resolved.values).items()):
-        print(f"{key:<34} {value!s:<28} {resolved.origin.get(key, '')}")
-    if typed.places:
+    import_user_code(asked.import_)
+    if asked.run is not None:
+        _refuse_beside_run(asked)
+        run = Run.open(asked.run)
         _show_progress(run)
+        _show_settings(run.resolved, everything=asked.all)
+        return 0
+    resolved = resolve(layers_for(asked.config or "td3", asked.env_config or "pendulum", asked.settings))
+    if asked.explain or asked.schema:
+        return _explain(resolved, asked)
+    _show_settings(resolved, everything=True)
     return 0
 
 
-def _explain(typed: Arguments) -> int:
+def _refuse_beside_run(asked: menu.Show) -> None:
+    """A run has its own settings: nothing that was typed beside it may be passed over."""
+    given: dict[str, object] = {
+        "--config": asked.config,
+        "--env-config": asked.env_config,
+        "--explain": asked.explain,
+    }
+    given |= {"--schema": asked.schema} | {k: v for k, v in asked.settings.items() if k != "debug"}
+    for name, value in given.items():
+        if value:
+            raise UserError(f"{asked.run} has its own settings: leave out {name}, or leave out the run")
+
+
+def _show_settings(resolved: Resolved, *, everything: bool) -> None:
+    """Those that a layer set, and with `everything` those that are built in."""
+    from twofold.settings.config import plain
+
+    rows = sorted(
+        plain(resolved.values).items(), key=lambda row: (_rank(resolved.origin.get(row[0], "")), row[0])
+    )
+    chosen = [(key, value) for key, value in rows if everything or resolved.origin.get(key) != "built in"]
+    for key, value in chosen:
+        print(f"{key:<34} {value!s:<28} {resolved.origin.get(key, '')}")
+    if len(chosen) < len(rows):
+        print(f"{len(rows) - len(chosen)} more are at their defaults (--all shows them)")
+
+
+def _rank(layer: str) -> int:
+    """What the user typed comes first, what nobody set last."""
+    known = {"command line": 0, "default.yaml": 3, "built in": 4}
+    return known.get(layer, 1 if layer.startswith("algs/") else 2)
+
+
+def _explain(resolved: Resolved, asked: menu.Show) -> int:
     """Every setting with its meaning, or a JSON schema for editors."""
     import json
 
-    from twofold.settings.config import layers_for, resolve
     from twofold.settings.explain import explained, json_schema
 
-    names = typed.options.get("config", "td3"), typed.options.get("env-config", "pendulum")
-    config = resolve(layers_for(*names, typed.settings)).config
-    if "schema" in typed.options:
-        print(json.dumps(json_schema(config), indent=1))
+    if asked.schema:
+        print(json.dumps(json_schema(resolved.config), indent=1))
     else:
-        print(explained(config, typed.options["explain"]))
+        print(explained(resolved.config, "true" if asked.explain == "all" else str(asked.explain)))
     return 0
 
 
@@ -57,7 +86,6 @@ def _show_progress(run: Run) -> None:
     from twofold.base.values import number, table, text
     from twofold.store import files
 
-    print()
     for key, value in table(files.read_json(run.folder / "provenance.json")).items():
         print(f"{key:<34} {value}")
     steps = run.checkpoints.steps()
@@ -68,9 +96,11 @@ def _show_progress(run: Run) -> None:
         print(f"step {step:<10} {world:<18} return {mean:.2f} ± {std:.2f}")
     if (scores := run.test_scores()) is not None:
         print_scores(scores, "test")
+    print()
 
 
-def _list(argv: list[str]) -> int:
+def list_all(asked: menu.List) -> int:
+    """Everything that can be named, domain by domain; with a word, only what has it in name or description."""
     from twofold.base.errors import MissingPackage
     from twofold.settings.domains import domains
     from twofold.settings.imports import import_user_code
@@ -78,48 +108,67 @@ def _list(argv: list[str]) -> int:
     from twofold.settings.registry import learners, networks, worlds
     from twofold.store.policy_file import zoo_names
 
-    import_user_code(parse(argv, ("import",)).imports)
+    import_user_code(asked.import_)
+    word = (asked.word or "").lower()
     registries: dict[str, Worlds | Learners | Networks] = {
         "worlds": worlds,
         "learners": learners,
         "networks": networks,
     }
+    kinds: tuple[tuple[str, Kind], ...] = (("--env-config", "envs"), ("--config", "algs"))
+    found: list[tuple[str, str, list[tuple[str, str]]]] = []
     for domain in domains().values():
-        print(f"{domain.name}: {domain.about}")
+        heading = f"{domain.name}: {domain.about}"
         try:
             domain.load()
         except MissingPackage as error:
-            print(f"  ({error})")
-        _list_parts(registries, f"{domain.name}/")
-        kinds: tuple[tuple[str, Kind], ...] = (("--env-config", "envs"), ("--config", "algs"))
+            heading += f"\n  ({error})"
+        found += [(heading, title, rows) for title, rows in _parts(registries, f"{domain.name}/").items()]
         for option, kind in kinds:
-            print(f"  {option}")
-            for preset in presets(kind):
-                if preset.domain == domain.name:
-                    made_for = f"  [with {', '.join(preset.worlds)}]" if preset.worlds else ""
-                    print(f"    {preset.name:<22} {preset.about}{made_for}")
-    print("for every domain")
-    _list_parts(registries, "")
-    print(f"--zoo (trained policies)\n    {', '.join(zoo_names())}")
+            own = [preset for preset in presets(kind) if preset.domain == domain.name]
+            rows = [(p.name, p.about + (f"  [with {', '.join(p.worlds)}]" if p.worlds else "")) for p in own]
+            found.append((heading, option, rows))
+    found += [("for every domain", title, rows) for title, rows in _parts(registries, "").items()]
+    found.append(("trained policies", "--zoo", [(name, "") for name in zoo_names()]))
+    return _print_list(found, word)
+
+
+def _parts(
+    registries: Mapping[str, Worlds | Learners | Networks], prefix: str
+) -> dict[str, list[tuple[str, str]]]:
+    """The registered parts of one domain, or those that belong to none."""
+    return {
+        title: [
+            (name, registry.get(name).doc)
+            for name in registry.names()
+            if (name.startswith(prefix) if prefix else "/" not in name)
+        ]
+        for title, registry in registries.items()
+    }
+
+
+def _print_list(found: list[tuple[str, str, list[tuple[str, str]]]], word: str) -> int:
+    """Headings and rows, of the rows only those with the word; nothing found is an error."""
+    last, shown = "", 0
+    for heading, title, rows in found:
+        chosen = [row for row in rows if word in " ".join(row).lower()]
+        if not chosen:
+            continue
+        if heading != last:
+            print(heading)
+        print(f"  {title}")
+        for name, about in chosen:
+            print(f"    {name:<22} {about}".rstrip())
+        last, shown = heading, shown + len(chosen)
+    if not shown:
+        raise UserError(f"nothing has '{word}' in its name or description; twofold list shows all")
     return 0
 
 
-def _list_parts(registries: Mapping[str, Worlds | Learners | Networks], prefix: str) -> None:
-    """The registered parts of one domain, or those that belong to none."""
-    for title, registry in registries.items():
-        own = [n for n in registry.names() if (n.startswith(prefix) if prefix else "/" not in n)]
-        if own:
-            print(f"  {title}")
-        for name in own:
-            print(f"    {name:<22} {registry.get(name).doc}")
-
-
 def print_scores(scores: Mapping[str, Mapping[str, Summary]], where: str) -> None:
+    """Mean, standard deviation and interval of every metric in every world."""
     for world, metrics in scores.items():
         for name, s in metrics.items():
             interval = f"95 % interval [{s['low']:.2f}, {s['high']:.2f}]"
             count = f"({s['episodes']:.0f} episodes, {where})"
             print(f"{world:<10} {name:<12} {s['mean']:10.2f} ± {s['std']:.2f}  {interval}  {count}")
-
-
-COMMANDS = {"show": _show, "list": _list}

@@ -9,7 +9,7 @@ from typing import Any, SupportsFloat
 import gymnasium as gym
 import numpy as np
 
-from twofold.base.errors import ConfigError, WorldError
+from twofold.base.errors import ConfigError, UnknownPart, WorldError
 from twofold.base.foreign import AnyEnv, Info
 from twofold.base.setting import setting, settings
 from twofold.control.wrappers import ActionRepeat, FrameHistory
@@ -53,6 +53,10 @@ class GymConfig:
             )
 
 
+class UnknownWorld(WorldError, UnknownPart):
+    """An environment that nobody registered."""
+
+
 # Any: as in AnyWrapper.
 class UnitActions(gym.ActionWrapper[Any, Any, Any]):
     """Actions in [-1, 1] per dimension, whatever the environment's own bounds are."""
@@ -62,8 +66,9 @@ class UnitActions(gym.ActionWrapper[Any, Any, Any]):
         space = env.action_space
         if not isinstance(space, gym.spaces.Box):
             raise WorldError(
-                f"{_name(env)} has the action space {space}; TD3 needs continuous actions (Box). "
-                "Discrete actions: choose another environment, or its continuous form if it has one"
+                f"{_name(env)} has the action space {space}; TD3 needs continuous actions (Box). Discrete actions "
+                "for one agent are not here: take the environment's continuous form if it has one, or DQN or PPO of "
+                "Stable-Baselines3 or CleanRL"
             )
         if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
             raise WorldError(
@@ -127,7 +132,7 @@ def _made(make: Make, name: str, kwargs: Info) -> AnyEnv:
     except (gym.error.UnregisteredEnv, gym.error.DeprecatedEnv) as error:
         hint = nearest(name, gym.registry)
         did = f"; did you mean '{hint}'?" if hint else ""
-        raise WorldError(f"no Gymnasium environment '{name}'{did} ({str(error).splitlines()[0]})") from None
+        raise UnknownWorld(f"no Gymnasium environment '{name}'{did} ({str(error).splitlines()[0]})") from None
     except TypeError as error:
         raise WorldError(f"{name} does not take env_args.kwargs={kwargs}: {error}") from None
     if not isinstance(env, gym.Env):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from twofold.crystal.menu import COMMANDS
 from twofold.settings.domains import Domain
 
 if TYPE_CHECKING:
@@ -21,20 +22,7 @@ DOMAIN = Domain(
     about="crystals: an ASE optimiser that needs few force calls, and its worlds",
     parts=tuple(f"twofold.crystal.{part}" for part in _PARTS),
     presets=Path(__file__).resolve().parent / "conf",
-    commands={
-        "relax": (
-            "twofold.crystal.commands:relax",
-            "relax crystals           twofold relax in.cif -o out.cif --fmax=0.01",
-        ),
-        "relax-compare": (
-            "twofold.crystal.commands:relax_compare",
-            "optimisers by force calls, with a page to look at",
-        ),
-        "relax-export": (
-            "twofold.crystal.commands:relax_export",
-            "a run's policy for the relaxer       twofold relax-export RUN -o mine.safetensors",
-        ),
-    },
+    commands=COMMANDS,
     packages=("ase", "matscipy"),
     extra="crystal",
 )

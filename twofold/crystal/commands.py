@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import warnings
@@ -18,7 +17,8 @@ from ase.optimize.optimize import Optimizer
 
 from twofold.base.errors import UserError
 from twofold.base.values import Values
-from twofold.crystal.calculators import NAMES, Counted, calculator_factory
+from twofold.crystal import menu
+from twofold.crystal.calculators import Counted, calculator_factory
 from twofold.crystal.compare import METHODS, Outcome, Row, compare, method, plot, summary, table
 from twofold.crystal.panels import trajectory_panel
 from twofold.crystal.relaxer import TD3Relaxer
@@ -28,43 +28,6 @@ from twofold.crystal.viewer import page
 from twofold.show.panels import write_panel
 
 Make = Callable[[], Calculator]
-RELAX_HELP = f"""examples:
-  twofold relax in.cif -o out.cif --calculator=emt --fmax=0.01
-  twofold relax *.vasp -o relaxed/ --calculator=eam:AlFe.fs --cell
-  twofold relax in.cif --optimizer=bfgs --trajectory=path.traj
-  twofold relax 'Cu*2x2x2' --rattle=0.1 -o out.cif
-
-calculators: {NAMES}
-optimisers: {", ".join(METHODS)} (td3 is ours with its trained policy, prior the same without it)
-The exit code is 0 only if every structure was relaxed to --fmax."""
-COMPARE_HELP = """examples:
-  twofold relax-compare 'Cu*2x2x2' 'Ni3Al:L12*2x2x2' --rattle=0.1 --seeds=5 --out=comparison
-  twofold relax-compare in.cif --calculator=chgnet --methods=td3,bfgs,fire --rattle=0.05
-
-Writes OUT/table.md, runs.json, forces.png and page.html (trajectories to turn and play, in one file)."""
-EXPORT_HELP = """examples:
-  twofold relax-export runs/RUN -o mine.safetensors      then TD3Relaxer(atoms, policy="mine.safetensors")
-  twofold relax-export runs/RUN --default                replaces the policy inside the package
-
-The file is an ordinary policy file; it also holds the command, seed, versions, data and scores of the run."""
-
-
-def _arguments(name: str, epilog: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=f"twofold {name}", epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "structures", nargs="+", help="files (CIF, POSCAR, extxyz, CSV of CIF text) or e.g. 'Cu*2x2x2'"
-    )
-    parser.add_argument("--calculator", default="emt", help="who gives the forces (default emt)")
-    parser.add_argument("--fmax", type=float, default=0.01, help="largest force allowed, eV/A (default 0.01)")
-    parser.add_argument("--steps", type=int, default=500, help="most steps (default 500)")
-    parser.add_argument("--cell", action="store_true", help="relax the cell too (FrechetCellFilter)")
-    parser.add_argument(
-        "--rattle", type=float, default=0.0, help="displace the start by this standard deviation, A"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="of the displacement")
-    return parser
 
 
 def _started(atoms: Atoms, rattle: float, seed: int) -> Atoms:
@@ -74,23 +37,16 @@ def _started(atoms: Atoms, rattle: float, seed: int) -> Atoms:
 # ---- relax ---------------------------------------------------------------------------------------------------------
 
 
-def relax(argv: list[str]) -> int:
+def relax(asked: menu.Relax) -> int:
     """`twofold relax`: every structure on its own; a bad one does not stop the others."""
-    parser = _arguments("relax", RELAX_HELP)
-    parser.description = "Relax crystal structures in few force calls."
-    parser.add_argument("-o", "--out", help="output file, or a folder (ends with /) for many structures")
-    parser.add_argument("--optimizer", default="td3", help="td3, bfgs, fire, ... (default td3)")
-    parser.add_argument("--trajectory", help="ASE trajectory of the path (one structure only)")
-    parser.add_argument("--quiet", action="store_true", help="no progress line")
-    typed = parser.parse_args(argv)
-    method(typed.optimizer)
-    make = calculator_factory(typed.calculator)
-    rows = [row for source in typed.structures for row in _relax_source(source, typed, make)]
+    method(asked.optimizer)
+    make = calculator_factory(asked.calculator)
+    rows = [row for source in asked.structures for row in _relax_source(source, asked, make)]
     _print_rows(rows)
     return 0 if all(row["state"] == "relaxed" for row in rows) else 1
 
 
-def _relax_source(source: str, typed: argparse.Namespace, make: Make) -> list[Row]:
+def _relax_source(source: str, asked: menu.Relax, make: Make) -> list[Row]:
     """All structures of one file; a file that cannot be read is one failed row."""
     try:
         found = load(source)
@@ -102,7 +58,7 @@ def _relax_source(source: str, typed: argparse.Namespace, make: Make) -> list[Ro
     for number, atoms in enumerate(found):
         name = source if len(found) == 1 else f"{source}#{number}"
         try:
-            rows.append(_relax_one(name, atoms, typed, make))
+            rows.append(_relax_one(name, atoms, asked, make))
         except UserError as problem:
             rows.append(_failed(name, str(problem)))
         except (
@@ -125,23 +81,23 @@ def _failed(name: str, why: str) -> Row:
     }
 
 
-def _relax_one(name: str, atoms: Atoms, typed: argparse.Namespace, make: Make) -> Row:
-    atoms = _started(atoms, typed.rattle, typed.seed)
+def _relax_one(name: str, atoms: Atoms, asked: menu.Relax, make: Make) -> Row:
+    atoms = _started(atoms, asked.rattle, asked.seed)
     atoms.calc = Counted(make())
-    optimiser = method(typed.optimizer)(FrechetCellFilter(atoms) if typed.cell else atoms)
-    if typed.trajectory:
+    optimiser = method(asked.optimizer)(FrechetCellFilter(atoms) if asked.cell else atoms)
+    if asked.trajectory:
         from ase.io.trajectory import Trajectory
 
-        optimiser.attach(Trajectory(typed.trajectory, "w", atoms))
-    if not typed.quiet:
+        optimiser.attach(Trajectory(asked.trajectory, "w", atoms))
+    if not asked.quiet:
         optimiser.attach(lambda: _progress(name, atoms, optimiser))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the table says what did not converge
-        converged = bool(optimiser.run(fmax=typed.fmax, steps=typed.steps))
-    if not typed.quiet:
+        converged = bool(optimiser.run(fmax=asked.fmax, steps=asked.steps))
+    if not asked.quiet:
         print(file=sys.stderr)
-    if typed.out:
-        _write(atoms, name, typed)
+    if asked.out:
+        _write(atoms, name, asked)
     report = optimiser.report if isinstance(optimiser, TD3Relaxer) else None
     return {
         "structure": name,
@@ -149,7 +105,7 @@ def _relax_one(name: str, atoms: Atoms, typed: argparse.Namespace, make: Make) -
         "calls": atoms.calc.calls,
         "energy": f"{atoms.get_potential_energy():.5f}",
         "fmax": f"{largest(atoms.get_forces()):.5f}",
-        "engine": report.engine if report else typed.optimizer,
+        "engine": report.engine if report else asked.optimizer,
         "state": "relaxed" if converged else "NOT CONVERGED",
     }
 
@@ -160,10 +116,10 @@ def _progress(name: str, atoms: Atoms, optimiser: Optimizer) -> None:
     print(line, end="\r" if sys.stderr.isatty() else "\n", file=sys.stderr, flush=True)
 
 
-def _write(atoms: Atoms, name: str, typed: argparse.Namespace) -> None:
+def _write(atoms: Atoms, name: str, asked: menu.Relax) -> None:
     """To the named file; with many structures, or a folder, one file each."""
-    out = Path(typed.out)
-    if typed.out.endswith("/") or out.is_dir() or len(typed.structures) > 1 or "#" in name:
+    out = Path(str(asked.out))
+    if str(asked.out).endswith("/") or out.is_dir() or len(asked.structures) > 1 or "#" in name:
         out.mkdir(parents=True, exist_ok=True)
         place = Path(name.split("#")[0])
         number = f"_{name.split('#')[1]}" if "#" in name else ""
@@ -185,50 +141,39 @@ def _print_rows(rows: list[Row]) -> None:
 # ---- relax-compare -------------------------------------------------------------------------------------------------
 
 
-def relax_compare(argv: list[str]) -> int:
+def relax_compare(asked: menu.RelaxCompare) -> int:
     """`twofold relax-compare`: all methods from the same starts, with a table, a plot and a page."""
-    parser = _arguments("relax-compare", COMPARE_HELP)
-    parser.description = "Compare optimisers from the same starts, by exact force calls."
-    parser.add_argument("--methods", default=",".join(METHODS), help="comma-separated (default: all)")
-    parser.add_argument(
-        "--seeds", type=int, default=1, help="displaced starts per structure (needs --rattle)"
-    )
-    parser.add_argument("--out", default="relax-compare", help="folder for table, plot and page")
-    parser.add_argument(
-        "--panel", type=Path, metavar="RUN", help="also show the first path of td3 on RUN's page"
-    )
-    typed = parser.parse_args(argv)
-    methods = tuple(name.strip().lower() for name in typed.methods.split(","))
+    methods = tuple(name.strip().lower() for name in (asked.methods or ",".join(METHODS)).split(","))
     for name in methods:
         method(name)
-    starts = _starts(typed)
+    starts = _starts(asked)
     outcomes = compare(
-        starts, calculator_factory(typed.calculator), methods,
-        fmax=typed.fmax, steps=typed.steps, cell=typed.cell, progress=_tell,
+        starts, calculator_factory(asked.calculator), methods,
+        fmax=asked.fmax, steps=asked.steps, cell=asked.cell, progress=_tell,
     )  # fmt: skip
-    out = Path(typed.out)
+    out = asked.out
     out.mkdir(parents=True, exist_ok=True)
     text = table(summary(outcomes))
     (out / "table.md").write_text(text + "\n", encoding="utf-8")
     (out / "runs.json").write_text(json.dumps([_plain(o) for o in outcomes], indent=1), encoding="utf-8")
-    plot(outcomes, out / "forces.png", typed.fmax)
-    title = "Relaxation: " + ", ".join(typed.structures)
-    (out / "page.html").write_text(page(outcomes, title, typed.fmax), encoding="utf-8")
-    if typed.panel:
+    plot(outcomes, out / "forces.png", asked.fmax)
+    title = "Relaxation: " + ", ".join(asked.structures)
+    (out / "page.html").write_text(page(outcomes, title, asked.fmax), encoding="utf-8")
+    if asked.panel:
         shown = next((o for o in outcomes if o.method == "td3" and o.frames), outcomes[0])
-        write_panel(typed.panel, "relaxation", trajectory_panel(shown))
+        write_panel(asked.panel, "relaxation", trajectory_panel(shown))
     print(text)
     for name in ("table.md", "runs.json", "forces.png", "page.html"):
         print(f"wrote      {out / name}")
     return 0
 
 
-def _starts(typed: argparse.Namespace) -> dict[str, Atoms]:
+def _starts(asked: menu.RelaxCompare) -> dict[str, Atoms]:
     starts = {}
-    for source in typed.structures:
+    for source in asked.structures:
         for number, atoms in enumerate(load(source)):
-            for seed in range(typed.seed, typed.seed + max(1, typed.seeds if typed.rattle else 1)):
-                starts[f"{source}#{number} seed {seed}"] = _started(atoms, typed.rattle, seed)
+            for seed in range(asked.seed, asked.seed + max(1, asked.seeds if asked.rattle else 1)):
+                starts[f"{source}#{number} seed {seed}"] = _started(atoms, asked.rattle, seed)
     return starts
 
 
@@ -256,27 +201,15 @@ def _plain(outcome: Outcome) -> Values:
 # ---- relax-export --------------------------------------------------------------------------------------------------
 
 
-def relax_export(argv: list[str]) -> int:
+def relax_export(asked: menu.RelaxExport) -> int:
     """`twofold relax-export`: a run's best policy as a file that TD3Relaxer reads."""
     from twofold.crystal.export import export_policy
     from twofold.crystal.policy import DEFAULT
 
-    parser = argparse.ArgumentParser(
-        prog="twofold relax-export",
-        description="Write the best policy of a run in crystal/spring as a file for TD3Relaxer(policy=FILE).",
-        epilog=EXPORT_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("run", type=Path, help="run directory")
-    parser.add_argument("-o", "--out", type=Path, help="policy file (default: RUN/relaxer.safetensors)")
-    parser.add_argument(
-        "--default", action="store_true", help="into the package: what TD3Relaxer takes by itself"
-    )
-    typed = parser.parse_args(argv)
-    if typed.default and typed.out:
+    if asked.default and asked.out:
         raise UserError("relax-export takes --out or --default, not both")
-    path = typed.out or (DEFAULT if typed.default else typed.run / "relaxer.safetensors")
-    score = export_policy(typed.run, path)
+    path = asked.out or (DEFAULT if asked.default else asked.run / "relaxer.safetensors")
+    score = export_policy(asked.run, path)
     print(f"policy     step {score['step']}, by {score['chosen by']}")
     print(f"wrote      {path}")
     return 0

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from twofold.lab.jobs import Progress, State, View
+from twofold.show.console import duration
 from twofold.show.style import short_count
 
 if TYPE_CHECKING:
@@ -42,14 +43,6 @@ def seconds_left(jobs: Sequence[Progress]) -> float | None:
     steps = sum(max(0, p.job.steps - p.step) for p in jobs if p.state in ("running", "waiting"))
     running = sum(p.state == "running" for p in jobs)
     return steps / (sum(speeds) / len(speeds) * running)
-
-
-def duration(seconds: float) -> str:
-    """Time as people say it: 40 s, 14 min, 3 h 20 min."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
 class Lines:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from twofold.base.errors import MissingPackage, UserError
+from twofold.base.progress import task
 from twofold.core.experience import Array
 from twofold.learners.td3 import TD3
 from twofold.store import files
@@ -51,7 +56,8 @@ def export_onnx(policy: LoadedPolicy, path: Path) -> tuple[float, Path]:
         raise MissingPackage(str(error.name), "export", "exporting to ONNX") from None
     rng = np.random.default_rng(0)
     obs = rng.standard_normal((16, *policy.observation_space.shape)).astype(np.float32)
-    content = _onnx(Deployed(policy).eval(), obs)
+    with task("writing ONNX"):
+        content = _onnx(Deployed(policy).eval(), obs)
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     wanted = np.stack([policy.act(row) for row in obs])
     given = session.run(None, {"obs": obs})[0]
@@ -67,15 +73,32 @@ def export_onnx(policy: LoadedPolicy, path: Path) -> tuple[float, Path]:
 
 def _onnx(module: nn.Module, obs: Array) -> bytes:
     """The content of an ONNX file for any number of rows."""
-    program = torch.onnx.export(
-        module,
-        (torch.from_numpy(obs),),
-        input_names=["obs"],
-        output_names=["action"],
-        dynamic_shapes={"obs": {0: torch.export.Dim("rows")}},
-        dynamo=True,
-        verbose=False,
-    )
+    with _silence():
+        program = torch.onnx.export(
+            module,
+            (torch.from_numpy(obs),),
+            input_names=["obs"],
+            output_names=["action"],
+            dynamic_shapes={"obs": {0: torch.export.Dim("rows")}},
+            dynamo=True,
+            verbose=False,
+        )
     assert program is not None  # as it would be without dynamo
     content: bytes = program.model_proto.SerializeToString()
     return content
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Torch's exporter warns of packages that nobody asked for; what it writes is compared with the policy."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)

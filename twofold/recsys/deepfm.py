@@ -9,6 +9,7 @@ from torch.autograd import backward
 from torch.nn import functional
 
 from twofold.base.errors import UserError
+from twofold.base.progress import tracked
 from twofold.nets.mlp import MLP
 from twofold.recsys.data import Array, Dataset, Features, Ratings
 from twofold.recsys.truth import Factors, Matrix
@@ -80,7 +81,8 @@ def fit_deepfm(data: Dataset, cfg: DeepFMConfig, rng: np.random.Generator) -> Us
             f"{data.users} users x {data.items} items are too many for full tables: set model.deepfm.dnn=[] "
             "(a plain factorisation machine, kept as factors)"
         )
-    members = [_member(data, cfg, rng) for _ in range(cfg.n_models)]
+    numbers = tracked(range(cfg.n_models), "learning the users", cfg.n_models)
+    members = [_member(data, cfg, rng) for _ in numbers]
     noise = float(np.mean([_noise(member, data) for member in members]))
     if not dense:
         return _as_factors(members, data, noise)

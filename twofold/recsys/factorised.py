@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from twofold.base.progress import tracked
 from twofold.base.setting import setting, settings
 from twofold.recsys.data import Array, Dataset, Ratings
 from twofold.recsys.truth import MOST_CELLS, Matrix, moments
@@ -43,7 +44,8 @@ def fit_factorised(data: Dataset, cfg: FactorisedConfig, rng: np.random.Generato
     item = rng.normal(0, 0.1, (data.items, width))
     count = max(8, min(cfg.samples, MOST_CELLS // (data.users * data.items)))
     samples, noises, precision = np.empty((count, data.users, data.items), np.float16), [], 1.0
-    for sweep in range(cfg.burn_in + cfg.thin * count):
+    sweeps = cfg.burn_in + cfg.thin * count
+    for sweep in tracked(range(sweeps), "learning the users", sweeps):
         item = _draw_side(
             log.items, _inputs(user)[log.users], target - user[log.users, 0], item, precision, rng
         )

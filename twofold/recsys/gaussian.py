@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from twofold.base.errors import UserError
+from twofold.base.progress import task, tracked
 from twofold.base.setting import setting, settings
 from twofold.recsys.data import Array, Dataset, Features, Ratings
 from twofold.recsys.truth import MOST_CELLS
@@ -35,6 +36,10 @@ class GaussianConfig:
     )
 
 
+_SLICE = 64  # rows of the covariance made at once
+_DRAWN_CELLS = 4_000_000  # of the tables that are drawn at once
+
+
 @dataclass(frozen=True)
 class Kernel:
     """Pairs of (user kernel [U, U], item kernel [I, I]), their log variances, the log noise variance."""
@@ -46,8 +51,9 @@ class Kernel:
     def among(self, users: Tensor, items: Tensor) -> Tensor:
         """The kernel between logged pairs [n, n]."""
         total = torch.zeros(len(users), len(users), dtype=torch.float64)
-        for start in range(0, len(users), 512):  # in slices: whole temporaries would be gigabytes
-            some = slice(start, start + 512)
+        # In slices: whole temporaries would be gigabytes, and those of many megabytes are new pages each time.
+        for start in range(0, len(users), _SLICE):
+            some = slice(start, start + _SLICE)
             for weight, (user, item) in zip(self.log_variance.exp(), self.parts, strict=True):
                 total[some] += weight * user[users[some]][:, users] * item[items[some]][:, items]
         return total
@@ -117,7 +123,7 @@ def _tune(
     ).float()
     logs = torch.cat([kernel.log_variance, kernel.log_noise[None]]).requires_grad_()
     optimiser = torch.optim.Adam([logs], lr=cfg.tune_lr)
-    for _ in range(cfg.tune_steps):
+    for _ in tracked(range(cfg.tune_steps), "choosing the kernel", cfg.tune_steps):
         logs.grad = _slope(logs.detach(), blocks, target.float())
         optimiser.step()
     return Kernel(kernel.parts, logs.detach()[:-1], logs.detach()[-1])
@@ -145,24 +151,42 @@ def _posterior(
     users, items = torch.from_numpy(log.users).long(), torch.from_numpy(log.items).long()
     target = torch.from_numpy(log.values).double() - offset
     noise = float(kernel.log_noise.exp())
-    covariance = kernel.among(users, items)
-    covariance.diagonal().add_(noise + 1e-6)
-    factor = torch.linalg.cholesky(covariance)
+    with task(f"factorising {len(log):,} ratings"):
+        covariance = kernel.among(users, items)
+        covariance.diagonal().add_(noise + 1e-6)
+        factor = torch.linalg.cholesky(covariance)
     roots = [(_root(user), _root(item)) for user, item in kernel.parts]
     shape = (len(log.user_names), len(log.item_names))
 
     def corrected(prior: Tensor, missing: Tensor) -> Tensor:
-        table = torch.zeros(shape, dtype=torch.float64)
-        table[users, items] = torch.cholesky_solve(missing[:, None], factor)[:, 0]
-        return prior + kernel.spread(table)
+        """Prior tables [k, U, I] with what they miss of the log [k, n] spread over them."""
+        tables = torch.zeros(len(missing), *shape, dtype=torch.float64)
+        # Solving copies the whole factor, a gigabyte of new pages: for many right-hand sides at once, not for each.
+        tables[:, users, items] = torch.cholesky_solve(missing.T, factor).T
+        return prior + torch.stack([kernel.spread(table) for table in tables])
 
-    mean = corrected(torch.zeros(shape, dtype=torch.float64), target)
+    mean = corrected(torch.zeros(1, *shape, dtype=torch.float64), target[None])[0]
     draws = np.empty((samples, *shape), np.float32)
-    for index in range(samples):
-        prior = _prior_draw(kernel, roots, shape, rng)
-        seen = prior[users, items] + noise**0.5 * torch.from_numpy(rng.standard_normal(len(target)))
-        draws[index] = (corrected(prior, target - seen) + offset).float().numpy()
+    at_once = max(1, min(samples, _DRAWN_CELLS // (shape[0] * shape[1])))
+    for start in tracked(range(0, samples, at_once), "drawing worlds", -(-samples // at_once)):
+        size = min(at_once, samples - start)
+        drawn = [_drawn(kernel, roots, shape, (users, items), noise, rng) for _ in range(size)]
+        prior, seen = (torch.stack(tables) for tables in zip(*drawn, strict=True))
+        draws[start : start + size] = (corrected(prior, target - seen) + offset).float().numpy()
     return Posterior((mean + offset).float().numpy(), draws, noise**0.5)
+
+
+def _drawn(
+    kernel: Kernel,
+    roots: list[tuple[Tensor, Tensor]],
+    shape: tuple[int, int],
+    logged: tuple[Tensor, Tensor],
+    noise: float,
+    rng: np.random.Generator,
+) -> tuple[Tensor, Tensor]:
+    """A table from the prior, and what a log of it would have held, noise included."""
+    prior = _prior_draw(kernel, roots, shape, rng)
+    return prior, prior[logged] + noise**0.5 * torch.from_numpy(rng.standard_normal(len(logged[0])))
 
 
 def _root(matrix: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from twofold.assemble import fits
+from twofold.base.progress import task, tracked
 from twofold.recsys.baselines import baselines
 from twofold.recsys.config import UsersConfig
 from twofold.recsys.data import Array, Dataset
@@ -58,10 +59,12 @@ class Standings:
 
 def standings(cfg: UsersConfig, runs: list[Path], seeds: int) -> Standings:
     """Every baseline, every peer and every run (seeds of one kind together)."""
-    prepared = prepare(cfg)
+    with task("preparing the users"):
+        prepared = prepare(cfg)
     loaded = [(kind_of(run), load_policy(run)) for run in runs]
     found = Standings(tuple(dict.fromkeys(kind for kind, _ in loaded)))
-    _judge_by_log(prepared, loaded, found)
+    with task("judging by what users did"):
+        _judge_by_log(prepared, loaded, found)
     for mode in MODES:
         _play_mode(cfg, prepared, mode, loaded, seeds, found)
     found.reached = {kind: reach_of(parts_of(policy)[1]).share for kind, policy in loaded}
@@ -139,7 +142,7 @@ def _play_mode(
     rows: dict[str, list[dict[str, float]]] = {}
     returns: dict[str, list[Array]] = {}
     players = [*_baselines(world, data, seeds), *(_player(cfg, mode, len(users), *run) for run in loaded)]
-    for name, own, policy in players:
+    for name, own, policy in tracked(players, f"playing {mode}", len(players)):
         episodes = play(own, policy, users)
         rows.setdefault(name, []).append(measured(episodes, prepared))
         returns.setdefault(name, []).append(episodes["ratings"].sum(axis=1))

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TypeVar
 
 from twofold.base.device import DeviceName
-from twofold.base.errors import ConfigError
+from twofold.base.errors import ConfigError, UnknownSetting
 from twofold.base.setting import setting, settings
 from twofold.base.values import Values
 from twofold.core.replay import ReplayConfig
@@ -16,7 +16,7 @@ from twofold.core.trainer import TrainerConfig
 from twofold.settings.check import checked, flat
 from twofold.settings.presets import DEFAULT, Kind, find_config, flatten, read_yaml
 from twofold.settings.registry import learners, networks, worlds
-from twofold.settings.schema import REQUIRED, Schema, Setting, resolve_name, schema_of
+from twofold.settings.schema import REQUIRED, Schema, Setting, resolve_names, schema_of
 
 # Settings that choose a part, with their defaults, and the section that belongs to the part.
 _CHOICES = {"env": "control/gym", "learner.name": "td3", "networks.name": "vector"}
@@ -237,16 +237,23 @@ def _overlaid(layers: list[Layer], schema: Schema) -> tuple[Values, dict[str, st
     origin: dict[str, str] = {}
     for layer in layers:
         for key, value in layer.values.items():
-            try:
-                path = resolve_name(key, schema)
-            except ConfigError as error:
-                raise ConfigError(f"{layer.name}: {error}") from None
-            _put(tree, path.split("."), value)
-            _forget_below(origin, path)
-            origin[path] = layer.name
+            for path in _paths(layer, key, schema):
+                _put(tree, path.split("."), value)
+                _forget_below(origin, path)
+                origin[path] = layer.name
     for group in schema.groups:
         _complete(tree, group, schema)
     return tree, origin
+
+
+def _paths(layer: Layer, key: str, schema: Schema) -> tuple[str, ...]:
+    """The settings that a key of a layer stands for; the error names the layer."""
+    try:
+        return resolve_names(key, schema)
+    except UnknownSetting as error:
+        raise UnknownSetting(f"{layer.name}: {error}", error.key, sure=error.sure) from None
+    except ConfigError as error:
+        raise ConfigError(f"{layer.name}: {error}") from None
 
 
 def _complete(tree: Values, group: str, schema: Schema) -> None:

@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from twofold.base.command import Command
 from twofold.base.errors import ConfigError, MissingPackage
 
 GROUP = "twofold.domains"
@@ -24,15 +25,15 @@ class Domain:
     parts: tuple[str, ...] = ()  # modules that register worlds, learners and networks
     presets: Path | None = None  # a folder with algs/*.yaml and envs/*.yaml
     zoo: Path | None = None  # a folder with policy files
-    commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # name -> ('module:function', help)
+    commands: tuple[Command, ...] = ()  # of the command line
     packages: tuple[str, ...] = ()  # whose versions a result depends on
     extra: str = ""  # of the installation, where a package is missing
     translate: str = ""  # 'module:function': command lines that its users know -> ours
-    train_options: tuple[str, ...] = ()  # options of `train` that only `translate` understands
+    train_options: type | None = None  # a dataclass of options of `train` that only `translate` understands
     observers: Mapping[str, str] = field(default_factory=dict)  # --observer=KIND:... -> 'module:function'
-    judges: Mapping[str, str] = field(
+    absent: Mapping[str, str] = field(
         default_factory=dict
-    )  # option of `eval` -> 'module:function' that takes over
+    )  # a --config that people ask for -> why it is not here
 
     def load(self) -> None:
         """Import the parts, so that they register themselves."""

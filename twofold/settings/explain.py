@@ -46,15 +46,24 @@ def _in_order(paths: Iterable[str]) -> list[str]:
 
 
 def explained(config: Config, section: str = "true") -> str:
-    """What the settings of one section, or of all, mean."""
+    """What the settings of one section, of all, or of those with a word in their names mean."""
     found = declared(config)
-    if section != "true":
-        if section not in found:
-            hint = nearest(section, found)
-            did = f"; did you mean '{hint}'?" if hint else ""
-            raise ConfigError(f"no section '{section}': there are {', '.join(filter(None, found))}{did}")
+    if section in found:
         found = {section: found[section]}
+    elif section != "true":
+        found = {"": [s for settings in found.values() for s in settings if _is_about(s, section)]}
+        if not found[""]:
+            hint = nearest(section, declared(config))
+            did = f"; did you mean '{hint}'?" if hint else ""
+            sections = ", ".join(filter(None, declared(config)))
+            raise ConfigError(
+                f"no section '{section}', and no setting with it in its name: there are {sections}{did}"
+            )
     return "\n".join(_lines(setting) for settings in found.values() for setting in settings)
+
+
+def _is_about(setting: Setting, word: str) -> bool:
+    return any(word in name for name in (setting.path, *setting.aliases))
 
 
 def _lines(setting: Setting) -> str:

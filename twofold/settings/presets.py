@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -156,11 +156,19 @@ def find_config(kind: Kind, name: str) -> Path:
         return Path(name)
     known = preset_paths(kind)
     if name not in known:
-        option = {"algs": "--config", "envs": "--env-config"}[kind]
-        hint = nearest(name, known)
-        did = f"did you mean '{hint}'?" if hint else "a path to a .yaml file works too"
-        raise ConfigError(f"no {option} named '{name}'; {did} (twofold list shows all)")
+        raise ConfigError(_no_preset(kind, name, known))
     return known[name]
+
+
+def _no_preset(kind: Kind, name: str, known: Iterable[str]) -> str:
+    """What is not here is said where it is asked for; a slip gets the nearest name."""
+    option = {"algs": "--config", "envs": "--env-config"}[kind]
+    why = [domain.absent[name.lower()] for domain in domains().values() if name.lower() in domain.absent]
+    if kind == "algs" and why:
+        return f"{option}={name} is not here: {why[0]}"
+    hint = nearest(name, known)
+    did = f"did you mean '{hint}'?" if hint else "a path to a .yaml file works too"
+    return f"no {option} named '{name}'; {did} (twofold list shows all)"
 
 
 def config_names(kind: Kind) -> list[str]:

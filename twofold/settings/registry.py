@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from twofold.base.errors import ConfigError, MissingPackage
+from twofold.base.errors import ConfigError, MissingPackage, UnknownPart
 from twofold.core.protocols import AnyLearner
 from twofold.settings.domains import domains
 from twofold.settings.schema import nearest
@@ -78,7 +78,7 @@ class Registry(Generic[EntryT]):
             # Only the domain that was probably meant: importing all of them to guess would take a second.
             self._import(f"{nearest(name.split('/')[0], domains()) or self.home}/")
             hint = nearest(name, self._entries)
-            raise ConfigError(
+            raise UnknownPart(
                 f"no {self.kind} named '{name}'" + (f"; did you mean '{hint}'?" if hint else "")
             )
         return self._entries[name]

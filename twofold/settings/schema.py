@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, Union, get_args, get_origin
@@ -14,7 +13,10 @@ from pydantic.dataclasses import is_pydantic_dataclass
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from twofold.base.errors import ConfigError
+from twofold.base.errors import ConfigError, UnknownSetting
+from twofold.base.names import edit_distance as edit_distance
+from twofold.base.names import nearest as nearest
+from twofold.settings.foreign import HINTS, STANDS_FOR
 
 REQUIRED = dataclasses.MISSING
 
@@ -140,6 +142,17 @@ def is_dict(kind: object) -> bool:
 # ---- names ------------------------------------------------------------------------------------------------------
 
 
+def resolve_names(key: str, schema: Schema) -> tuple[str, ...]:
+    """The settings that a name stands for: one, or those that another code sets by one name."""
+    try:
+        return (resolve_name(key, schema),)
+    except UnknownSetting:
+        meant = STANDS_FOR.get(key.replace("-", "_").split(".")[-1], ())
+        if meant and all(path in schema.all for path in meant):
+            return meant
+        raise
+
+
 def resolve_name(key: str, schema: Schema) -> str:
     """The full dotted name of a setting given whole, by its bare name, or by an alias; hyphen equals underscore."""
     key = key.replace("-", "_")
@@ -153,7 +166,7 @@ def resolve_name(key: str, schema: Schema) -> str:
         return found[0]
     if found:
         raise ConfigError(f"'{key}' could be {' or '.join(found)}: give the whole name")
-    raise ConfigError(_unknown(key, schema))
+    raise _unknown(key, schema)
 
 
 def _named(parts: list[str], path: str, aliases: tuple[str, ...]) -> bool:
@@ -162,34 +175,15 @@ def _named(parts: list[str], path: str, aliases: tuple[str, ...]) -> bool:
     return own[-len(parts) : -1] == parts[:-1] and (own[-1] == parts[-1] or parts[-1] in aliases)
 
 
-def _unknown(key: str, schema: Schema) -> str:
+def _unknown(key: str, schema: Schema) -> UnknownSetting:
+    """The error for a name that no setting has: what another code's users meant, or the nearest name."""
+    last = key.split(".")[-1]
+    if said := HINTS.get(last):
+        return UnknownSetting(f"unknown setting '{key}': {said}", key, sure=True)
     candidates = list(schema.all)
     if "." not in key:
         candidates = [path.split(".")[-1] for path in candidates]
         candidates += [alias for s in schema.all.values() for alias in s.aliases]
     hint = nearest(key, candidates)
-    return f"unknown setting '{key}'" + (f"; did you mean '{hint}'?" if hint else "; twofold show lists all")
-
-
-def nearest(word: str, candidates: Iterable[str]) -> str | None:
-    """The candidate with the smallest edit distance, if it is near enough to be a slip."""
-    limit = max(2, len(word) // 3)
-    near = [c for c in candidates if abs(len(c) - len(word)) <= limit]
-    best = min(((edit_distance(word, c, limit), abs(len(c) - len(word)), c) for c in near), default=None)
-    return best[2] if best is not None and best[0] <= limit else None
-
-
-def edit_distance(one: str, other: str, limit: int = 1_000_000) -> int:
-    """Insertions, deletions, replacements and swaps that turn one word into the other; above `limit`, just more."""
-    before: list[int] = []
-    row = list(range(len(other) + 1))
-    for i, a in enumerate(one, 1):
-        before, last, row = row, before, [i]
-        for j, b in enumerate(other, 1):
-            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
-            if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
-                cost = min(cost, last[j - 2] + 1)
-            row.append(cost)
-        if min(row) > limit and min(before) > limit:
-            return limit + 1
-    return row[-1]
+    did = f"did you mean '{hint}'?" if hint else "twofold show lists all"
+    return UnknownSetting(f"unknown setting '{key}'; {did}", key, sure=hint is not None)

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from twofold.base.progress import Progress, Quiet
-from twofold.show.console import Bar
+from twofold.show.console import Terminal
 
 if TYPE_CHECKING:
     from IPython.display import HTML, DisplayHandle
@@ -45,7 +45,7 @@ def fitting_bar() -> Progress:
     """A bar for where the program runs: a notebook, a terminal, or nothing to look at."""
     if _in_notebook():
         return NotebookBar()
-    return Bar() if sys.stderr.isatty() else Quiet()
+    return Terminal().training() if sys.stderr.isatty() else Quiet()
 
 
 def _in_notebook() -> bool:

@@ -16,15 +16,17 @@ from safetensors.numpy import save as encode
 
 from twofold.base import tree
 from twofold.base.errors import CheckpointError, NonFiniteError, UserError
+from twofold.base.progress import task
 from twofold.base.signals import Stopped
 from twofold.base.statistics import summaries
 from twofold.core import seeding
 from twofold.core.evaluate import Interrupted, evaluate
 from twofold.core.experience import Item
-from twofold.core.protocols import Learner, Metrics, State, Summary
+from twofold.core.protocols import Episodes, Learner, Metrics, State, Summary, World
 from twofold.core.trainer import Trainer
 from twofold.store import files
 from twofold.store.checkpoint import load_replay, pack, unpack
+from twofold.store.counted import Counted
 from twofold.store.policy_file import load_policy_into, policy_bytes
 from twofold.store.run import Run
 from twofold.store.selection import Selection, finalist
@@ -182,7 +184,7 @@ class RunKeeper:
         with trainer.stop, _last_policy_kept(trainer.learner), _stopped_by(trainer):
             for step in sorted(self.selection.finalists):
                 load_policy_into(trainer.learner, self.run.folder / f"{finalist(step)}.safetensors")
-                found[step] = summaries(evaluate(world, trainer.greedy(world), seeds, trainer.stop))["return"]
+                found[step] = summaries(_played(trainer, world, seeds, f"trying step {step}"))["return"]
         chosen = max(found, key=lambda step: found[step]["mean"])
         record = {"chosen": chosen, "seeds": [seeds[0], seeds[-1]], "return": found}
         self.selection.choose(chosen, record)
@@ -193,9 +195,15 @@ class RunKeeper:
         with trainer.stop, _last_policy_kept(trainer.learner), _stopped_by(trainer):
             load_policy_into(trainer.learner, self.run.best_policy)
             worlds = trainer.evaluations.items()
-            found = {n: evaluate(w, trainer.greedy(w), seeds, trainer.stop) for n, w in worlds}
+            found = {name: _played(trainer, world, seeds, f"testing {name}") for name, world in worlds}
         self.run.keep_test(found, seeds, trainer.steps)
         return {name: summaries(values) for name, values in found.items()}
+
+
+def _played(trainer: Trainer[Item], world: World, seeds: list[int], what: str) -> Episodes:
+    """Episodes of the learner's policy as it is now, counted where somebody looks."""
+    with task(what, len(seeds)) as tell:
+        return evaluate(world, Counted(trainer.greedy(world), tell), seeds, trainer.stop)
 
 
 def _mark(trainer: Trainer[Item]) -> tuple[int, ...]:

@@ -10,7 +10,9 @@ import time
 from pathlib import Path
 from typing import TypedDict
 
+from twofold.base.errors import CheckpointError
 from twofold.settings.domains import domains
+from twofold.store import files
 
 _PACKAGES = ("torch", "numpy", "pydantic")  # besides those that the domains name
 
@@ -27,6 +29,7 @@ class Provenance(TypedDict):
     """What a result says of its making."""
 
     command: str
+    imports: list[str]  # files and modules of the user's
     started: str
     twofold: str
     commit: str | None
@@ -51,7 +54,22 @@ def versions() -> dict[str, str]:
     return found
 
 
-def provenance(command: str) -> Provenance:
+def imports_of(place: Path) -> list[str]:
+    """The --import names that a run was made with, of a run directory or of a policy file inside of one.
+
+    They are only ever shown: what is imported is the user's word alone.
+    """
+    folder = place if place.is_dir() else place.parent
+    try:
+        record = files.read_json(folder / "provenance.json")
+    except CheckpointError:
+        return []
+    names = record.get("imports") if isinstance(record, dict) else None
+    texts = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+    return [name for name in texts if 0 < len(name) < 200 and name.isprintable()]
+
+
+def provenance(command: str, imports: tuple[str, ...] = ()) -> Provenance:
     """Where a result comes from: command, code, packages, machine."""
     here = Path(__file__).resolve().parent
     command_line = ["git", "describe", "--always", "--dirty"]
@@ -67,6 +85,7 @@ def provenance(command: str) -> Provenance:
         own = "uninstalled"
     return {
         "command": command,
+        "imports": list(imports),
         "started": now(),
         "twofold": own,
         "commit": commit or None,

@@ -7,6 +7,8 @@ import math
 import os
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from twofold.base.errors import CheckpointError, UserError
@@ -31,6 +33,8 @@ _ABOUT_TEST = ("seeds", "step", "policy")  # what test.json says of itself; the 
 
 # What a start that was interrupted before config.json was written may have left.
 _BEGINNINGS = {"provenance.json", ".provenance.json.tmp", ".config.json.tmp", "lock"}
+# What a run holds before its first step.
+_STARTED = _BEGINNINGS | {"config.json", "state.json", ".state.json.tmp", "starts.jsonl", "log.txt"}
 log = logging.getLogger("twofold")
 
 
@@ -46,6 +50,8 @@ class Run:
         self.changed = (
             False  # more steps were asked for than when it began, or a setting that changes no byte
         )
+        self.fresh = False  # made by this process
+        self.made: list[Path] = []  # folders that were made for it, innermost first
         self.command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
         self.journal = Journal(folder, resolved.config.trainer.steps, self.saved_step)
         self._lock = RunLock(folder)
@@ -54,7 +60,7 @@ class Run:
     # ---- making and opening ----
 
     @classmethod
-    def create(cls, folder: Path, resolved: Resolved, command: str) -> Run:
+    def create(cls, folder: Path, resolved: Resolved, command: str, imports: tuple[str, ...] = ()) -> Run:
         """A new directory, or an existing one of this config, which is then gone on with, perhaps for more steps."""
         try:
             if os.path.lexists(folder / "config.json"):
@@ -64,11 +70,12 @@ class Run:
                 raise UserError(
                     f"{folder} exists and is not a run directory: nothing was touched; give another --run"
                 )
-            folder.mkdir(parents=True, exist_ok=True)
             run = cls(folder, resolved)
-            run.command = command
+            run.command, run.fresh = command, True
+            run.made = [above for above in (folder, *folder.parents) if not above.exists()]
+            folder.mkdir(parents=True, exist_ok=True)
             with files.disk_full_explained(folder, 100_000):
-                files.replace_bytes(folder / "provenance.json", files.to_json(provenance(command)))
+                files.replace_bytes(folder / "provenance.json", files.to_json(provenance(command, imports)))
             run.keep_config()
         except OSError as error:
             raise UserError(f"cannot make the run directory {folder}: {error.strerror}") from None
@@ -128,6 +135,28 @@ class Run:
             left.unlink()
         if self.changed:
             self.keep_config()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The directory for this process alone; a start that fails before anything was kept leaves nothing."""
+        self.lock()
+        try:
+            yield
+        except BaseException:
+            self.close()
+            self._leave_nothing()
+            raise
+        self.close()
+
+    def _leave_nothing(self) -> None:
+        """Remove a start that never began, and the folders that were made for it."""
+        with suppress(OSError):  # somebody else's file is in one of them by now
+            if not self.fresh or {entry.name for entry in self.folder.iterdir()} - _STARTED:
+                return
+            for name in _STARTED:
+                (self.folder / name).unlink(missing_ok=True)
+            for folder in self.made:
+                folder.rmdir()
 
     def check_lock(self) -> None:
         """Stop if the directory or its lock was taken away."""

@@ -6,9 +6,9 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from twofold.assemble import Parts, assemble, torch_as
+from twofold.assemble import Parts, assemble, torch_as, watching
 from twofold.base.errors import ConfigError, UserError
-from twofold.base.progress import Quiet
+from twofold.base.progress import training
 from twofold.settings.config import Resolved, layers_for, resolve
 from twofold.settings.presets import flatten
 from twofold.store import files
@@ -65,19 +65,15 @@ def _train_stage(runs: Path, stage: int, resolved: Resolved, partner: Partner) -
     """Train up to a stage, from the checkpoint of the stage before, and keep the last policy."""
     run = Run.create(runs / f"c{stage}", resolved, f"partners make {partner.name}")
     _begin_where(runs / f"c{stage - 1}", run)
-    run.lock()
-    try:
-        with run.journal.session(run.command), torch_as(run.resolved.config.threads):
-            files.replace_bytes(partner.file, _last_policy(assemble(run), run))
-    finally:
-        run.close()
+    with run.held(), run.journal.session(run.command), torch_as(run.resolved.config.threads):
+        files.replace_bytes(partner.file, _last_policy(assemble(run), run))
 
 
 def _last_policy(parts: Parts, run: Run) -> bytes:
     """Train to the end; the policy as it is then."""
     trainer = parts.trainer
     try:
-        trainer.train(Quiet())
+        trainer.train(watching(training(), trainer))
         score = {"step": trainer.steps, "return": trainer.last_return}
         return policy_bytes(run.resolved.values, trainer.learner, trainer.collector.world, score)
     finally:

@@ -70,6 +70,11 @@ Options = dict[str, str]  # of the command, by name
 def translate(options: Options, settings: Values) -> tuple[Options, Values]:
     """Options and settings with PyMARL's own keys made into ours, or explained."""
     mixed = "multi-algs" in options
+    for name in ("train-alg", "partners"):
+        if name in options and not mixed:
+            raise ConfigError(
+                f"--{name}={options[name]} belongs to a mixed team: add --multi_algs, or leave it out"
+            )
     if not mixed and not _is_team(str(options.get("config", "td3"))):
         return options, settings
     if mixed:
