@@ -56,7 +56,6 @@ USUAL: dict[str, Small] = {
 }
 _DEEPFM = {"model": {"deepfm": {"epoch": 1, "n_models": 2}}}
 OTHER: dict[str, Small] = {
-    "td3_plus": ("", "pendulum", {"networks": {"width": 8, "embedding": 4}}, ()),
     "td3_hardcore": ("", "bipedal_hardcore", {"networks": VECTOR}, ()),
     "td3_hardcore_long": ("", "walker_hardcore", {"networks": VECTOR}, ()),
     "td3_hardcore_plus": ("", "walker_hardcore", {"networks": VECTOR}, ()),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,17 +16,21 @@ from twofold.base.errors import UserError, WorldError
 from twofold.base.foreign import AnySpace
 from twofold.base.progress import Progress, Quiet, Standing, Watching, task
 from twofold.base.statistics import summaries
+from twofold.base.values import Json, number
 from twofold.core.evaluate import evaluate
 from twofold.core.experience import Item
 from twofold.core.protocols import AnyLearner, Summary, World
 from twofold.core.seeding import TEST, Generators, generator
 from twofold.core.trainer import Trainer
 from twofold.rows.check import Resumable
+from twofold.rows.envs import EnvRows
 from twofold.rows.world import evaluation_names, make_world
 from twofold.sampling.choose import make_replay
-from twofold.settings.config import Config, Resolved
+from twofold.settings.config import Config, Layer, Resolved, resolve
 from twofold.settings.shares import counted
+from twofold.show.play import play, viewed_world, write_video
 from twofold.show.plot import draw_curve
+from twofold.store.columns import Columns, numbers
 from twofold.store.counted import Counted
 from twofold.store.keeper import RunKeeper
 from twofold.store.policy_file import LoadedPolicy, load_policy, make_learner
@@ -80,9 +84,8 @@ def assemble(run: Run, imports: tuple[str, ...] = ()) -> Parts:
         for name in evaluation_names(config)
     }
     rngs = Generators(config.seed)
-    learner: AnyLearner = make_learner(
-        config, world.single_observation_space, world.single_action_space, rngs
-    )
+    spaces = world.single_observation_space, world.single_action_space
+    learner: AnyLearner = make_learner(config, *spaces, rngs, config.device)
     keeper = RunKeeper(run)
     blank = learner.writer(world.num_envs).blank()
     replay = make_replay(config.replay, learner, blank, rngs["replay"])
@@ -105,19 +108,80 @@ def watching(progress: Progress, trainer: Trainer[Item]) -> Progress:
 
 @dataclass
 class Trained:
-    """A run that has come to its end."""
+    """A run directory, finished or not: what `train` returns and `load_run` opens."""
 
     folder: Path
-    test: Scores = field(default_factory=dict)
+    test: Scores = field(default_factory=dict)  # of the best policy at the end, on seeds that chose nothing
+    imports: tuple[str, ...] = ()
 
     @cached_property
     def policy(self) -> LoadedPolicy:
         """The best policy by validation."""
         return load_policy(self.folder)
 
+    @property
+    def settings(self) -> dict[str, object]:
+        """Every setting by its dotted name."""
+        return dict(Run.open(self.folder).resolved.values)
+
+    @property
+    def step(self) -> int:
+        """The world steps of the newest checkpoint."""
+        return max(Run.open(self.folder).checkpoints.steps(), default=0)
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has come to its last step."""
+        return self.step >= Run.open(self.folder).resolved.config.trainer.steps
+
     def evaluate(self, episodes: int = 20, seed: int = TEST + 1_000_000) -> Scores:
-        """Scores of the best policy on fresh seeds."""
+        """Scores of the best policy on fresh seeds: world -> metric -> mean, std, low, high, min, episodes."""
         return score(self.policy, episodes, seed)
+
+    def metrics(self) -> Columns:
+        """What was logged while it trained, as arrays by name; `.frame()` makes a pandas data frame of them."""
+        return Columns.of([numbers(record) for record in Run.open(self.folder).metrics.read()])
+
+    def evaluations(self, world: str | None = None, what: str = "mean") -> Columns:
+        """The validation curve: the `what` (mean, std, low, high, min) of every metric in a world (the first)."""
+        records = Run.open(self.folder).evaluations.read()
+        chosen = world or next((record["world"] for record in records), None)
+        return Columns.of([_flat(record, what) for record in records if record["world"] == chosen])
+
+    def resume(self, steps: int | None = None, progress: Progress | None = None) -> Trained:
+        """Train from the newest checkpoint to the end, or to a later end than it had."""
+        self.__dict__.pop("policy", None)
+        run = Run.open(self.folder)
+        if steps is not None and steps != run.resolved.config.trainer.steps:
+            longer = Layer("resume", {"trainer.steps": steps})
+            resolved = resolve([Layer(str(self.folder), run.resolved.values), longer])
+            run = Run.create(self.folder, resolved, "twofold.load_run")
+        self.test = run_to_end(run, self.imports, progress).test
+        return self
+
+    def video(self, out: str | Path = "play.mp4", seed: int = TEST + 1_000_000) -> Path:
+        """Film one episode of the best policy, as an mp4 or a small GIF by the name."""
+        world, cannot = viewed_world(self.policy.config, "rgb_array")
+        if world is None:
+            raise UserError(f"no video: rendering is impossible here ({cannot})")
+        fits(self.policy, world)
+        self.policy.reset()
+        try:
+            frames, _ = play(world, self.policy.policy, seed, frames=True)
+            return write_video(frames, Path(out), frames_per_second(world))
+        finally:
+            world.close()
+
+
+def _flat(record: dict[str, Json], what: str) -> dict[str, float]:
+    """A line of the evaluations as step and one number for each metric."""
+    found = {name: number(values, what) for name, values in record.items() if isinstance(values, dict)}
+    return {"step": number(record, "step"), **found}
+
+
+def frames_per_second(world: World) -> int:
+    """As fast as the world says that it runs; ten pictures a second where it says nothing."""
+    return int(world.envs[0].metadata.get("render_fps", 30)) if isinstance(world, EnvRows) else 10
 
 
 def new_folder(resolved: Resolved, root: Path, config: str | None, env_config: str | None) -> Path:
@@ -138,21 +202,39 @@ def run_to_end(
     on_folder: Callable[[Path], None] | None = None,
 ) -> Trained:
     """Lock the run directory, train from where it is to the end, test the best policy, draw the curve."""
+    with torch_as(run.resolved.config.threads):
+        pieces = in_pieces(run, imports, progress, on_folder)
+        try:
+            while True:
+                next(pieces)
+        except StopIteration as end:
+            return Trained(run.folder, end.value, imports)
+
+
+def in_pieces(
+    run: Run,
+    imports: tuple[str, ...] = (),
+    progress: Progress | None = None,
+    on_folder: Callable[[Path], None] | None = None,
+) -> Generator[Parts, None, Scores]:
+    """The same, giving way after every log line; closed there, the run is saved and can be resumed."""
     with run.held():
         if (test := run.test_scores()) is not None:
-            return Trained(run.folder, test)
-        with run.journal.session(run.command), torch_as(run.resolved.config.threads):
-            return Trained(run.folder, _train(run, imports, progress or Quiet(), on_folder))
+            return test
+        with run.journal.session(run.command):
+            return (yield from _train(run, imports, progress or Quiet(), on_folder))
 
 
 def _train(
     run: Run, imports: tuple[str, ...], progress: Progress, on_folder: Callable[[Path], None] | None
-) -> Scores:
+) -> Generator[Parts, None, Scores]:
     parts = assemble(run, imports)
     try:
         if on_folder:
             on_folder(run.folder)
-        parts.trainer.train(watching(progress, parts.trainer))
+        with closing(parts.trainer.iterate(watching(progress, parts.trainer))) as training:
+            for _ in training:
+                yield parts
         parts.keeper.choose(parts.trainer)
         _draw(run)
         tested = run.resolved.config.trainer.test_episodes > 0

@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import AutoresetMode, VectorEnv
 from parts import Counter
 
 from twofold.base.errors import WorldError
@@ -105,6 +105,7 @@ def test_an_observation_with_names_must_have_all_of_them_and_no_others() -> None
 class Arrays(VectorEnv):
     """Two rows that give whatever they are told to."""
 
+    metadata = {"autoreset_mode": AutoresetMode.DISABLED}
     num_envs = 2
     single_observation_space = gym.spaces.Box(-np.inf, np.inf, (3,), np.float32)
     single_action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
@@ -155,6 +156,6 @@ def test_check_finds_arrays_of_other_shapes_and_kinds(changed: dict[str, Any]) -
 
 
 def test_check_finds_a_missing_snapshot_and_actions_outside_of_one() -> None:
-    snapshot, actions = check_world(Unsaved())  # type: ignore[arg-type]
-    assert "no `snapshot` and `restore`" in snapshot
-    assert actions.startswith("the action space goes from -2 to 2: policies act in [-1, 1]")
+    problems = "; ".join(check_world(Unsaved()))  # type: ignore[arg-type]
+    assert "the method snapshot is missing" in problems and "the method restore is missing" in problems
+    assert "a world's actions are in [-1, 1] per dimension" in problems

@@ -34,14 +34,32 @@ def test_spaces_of_other_names_or_shapes_differ_in_words() -> None:
 
 
 def test_one_observation_keeps_the_types_of_its_space() -> None:
-    given = spaces.batch_of_one(NAMED, {"count": np.array([1, 2]), "seen": np.zeros(3)})
+    given, single = spaces.as_batch(NAMED, {"count": np.array([1, 2]), "seen": np.zeros(3)})
     assert isinstance(given, dict) and given["count"].dtype == np.int64 and given["seen"].dtype == np.float32
-    assert given["seen"].shape == (1, 3)
+    assert given["seen"].shape == (1, 3) and single
+
+
+def test_a_batch_of_observations_is_taken_as_it_is() -> None:
+    given, single = spaces.as_batch(NAMED, {"count": [[1, 2], [3, 4]], "seen": np.zeros((2, 3))})  # type: ignore[dict-item]
+    assert isinstance(given, dict) and given["count"].tolist() == [[1, 2], [3, 4]] and not single
 
 
 @pytest.mark.parametrize(
-    "obs", [{"count": np.array([1, 2])}, np.zeros(3), {"count": [1, 2, 3], "seen": [0, 0, 0]}]
+    "obs",
+    [
+        {"count": np.array([1, 2])},
+        np.zeros(3),
+        {"count": [1, 2, 3], "seen": [0, 0, 0]},
+        {"count": [[1, 2]], "seen": [0, 0, 0]},
+        {"count": [[1, 2]], "seen": [[0, 0, 0], [0, 0, 0]]},
+        {"count": "many", "seen": [0, 0, 0]},
+    ],
 )
 def test_an_observation_of_another_shape_is_refused(obs: object) -> None:
-    with pytest.raises(UserError, match=r"names|shape"):
-        spaces.batch_of_one(NAMED, obs)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"names|shape|rows"):
+        spaces.as_batch(NAMED, obs)  # type: ignore[arg-type]
+
+
+def test_the_message_names_both_shapes_that_would_do() -> None:
+    with pytest.raises(UserError, match=r"shape \(3,\), or \(N, 3\) for a batch; got \(5, 4\)"):
+        spaces.as_batch(VECTOR, np.zeros((5, 4)))

@@ -71,6 +71,15 @@ class Signals:
         for signum, handler in self._before.items():
             signal.signal(signum, handler)
 
+    @contextmanager
+    def released(self) -> Iterator[None]:
+        """Inside, signals go to whoever had them before."""
+        self.__exit__()
+        try:
+            yield
+        finally:
+            self.__enter__()
+
     def _on(self, signum: int, _: FrameType | None) -> None:
         if self.received is not None:
             signal.signal(signum, signal.SIG_DFL)

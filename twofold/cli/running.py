@@ -277,8 +277,7 @@ def evaluate(asked: menu.Eval) -> int:
 
 def play(asked: menu.Play) -> int:
     """One episode as a video or in a window."""
-    from twofold.assemble import fits, world_of
-    from twofold.rows.envs import EnvRows
+    from twofold.assemble import fits, frames_per_second, world_of
     from twofold.rows.world import evaluation_names
     from twofold.show import play as shown
 
@@ -294,8 +293,8 @@ def play(asked: menu.Play) -> int:
     frames, total = shown.play(world, policy.policy, asked.seed, frames=cannot is None and not asked.human)
     print(f"return     {total:.2f}")
     if frames:
-        fps = world.envs[0].metadata.get("render_fps", 30) if isinstance(world, EnvRows) else 10
-        print(f"video      {shown.write_video(frames, asked.out or _beside(asked, 'play.mp4'), int(fps))}")
+        out = asked.out or _beside(asked, "play.mp4")
+        print(f"video      {shown.write_video(frames, out, frames_per_second(world))}")
     world.close()
     return 0
 

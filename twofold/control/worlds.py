@@ -16,6 +16,7 @@ from twofold.control.wrappers import ActionRepeat, FrameHistory
 from twofold.core.experience import Array, rescale
 from twofold.core.protocols import World
 from twofold.rows.envs import EnvRows
+from twofold.rows.given import PREFIX, Make, check_sendable, given
 from twofold.rows.world import Where, make_rows
 from twofold.settings.registry import worlds
 from twofold.settings.schema import nearest
@@ -32,6 +33,13 @@ class GymConfig:
     fresh: bool = setting(
         "a new instance for every episode, where state survives reset (Box2D)", default=False
     )
+    max_episode_steps: int | None = setting(
+        "an episode is cut after this long; null: where the environment says",
+        default=None,
+        ge=1,
+        unit="steps",
+        aliases=("time_limit",),
+    )
     repeat: int = setting("steps that an action is held", default=1, ge=1, unit="steps")
     history: int = setting("observations joined, the newest last", default=1, ge=1)
     fall_penalty: float | None = setting(
@@ -39,7 +47,7 @@ class GymConfig:
     )
 
     def __post_init__(self) -> None:
-        if ":" in self.id:
+        if ":" in self.id and not self.id.startswith(PREFIX):
             raise ConfigError(
                 f"env_args.id={self.id}: name the module that registers it with --import=MODULE, and the id alone here"
             )
@@ -89,10 +97,16 @@ def _name(env: AnyEnv) -> str:
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
 
 
-def make_env(cfg: GymConfig, purpose: str, render_mode: str | None = None) -> UnitActions:
-    """One environment with actions in [-1, 1] and a flat observation."""
+def make_env(
+    cfg: GymConfig, purpose: str, render_mode: str | None = None, make: Make | None = None
+) -> UnitActions:
+    """One environment with actions in [-1, 1] and a flat observation; `make` stands in for its id."""
     kwargs = dict(cfg.kwargs) | ({"render_mode": render_mode} if render_mode else {})
-    env = _made(cfg.id, kwargs)
+    limit = cfg.max_episode_steps
+    known = partial(gym.make, cfg.id, disable_env_checker=True, max_episode_steps=limit)
+    env = _made(make or known, cfg.id, kwargs)
+    if make is not None and limit is not None:
+        env = gym.wrappers.TimeLimit(env, limit)
     if render_mode == "rgb_array" and not any("camera" in name for name in cfg.kwargs):
         _follow(env)
     if isinstance(env.observation_space, gym.spaces.Box) and len(env.observation_space.shape) != 1:
@@ -106,13 +120,13 @@ def make_env(cfg: GymConfig, purpose: str, render_mode: str | None = None) -> Un
     return UnitActions(env)
 
 
-def _made(name: str, kwargs: Info) -> AnyEnv:
-    """gymnasium.make with errors that say what to do."""
+def _made(make: Make, name: str, kwargs: Info) -> AnyEnv:
+    """An environment, with errors that say what to do."""
     if "DISPLAY" not in os.environ:  # headless machines have no window system to render with
         os.environ.setdefault("MUJOCO_GL", "egl")
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     try:
-        return gym.make(name, disable_env_checker=True, **kwargs)
+        env = make(**kwargs)
     except gym.error.DependencyNotInstalled as error:
         raise WorldError(f"{name} needs a package that is not installed: {error}") from None
     except (gym.error.UnregisteredEnv, gym.error.DeprecatedEnv) as error:
@@ -121,6 +135,9 @@ def _made(name: str, kwargs: Info) -> AnyEnv:
         raise UnknownWorld(f"no Gymnasium environment '{name}'{did} ({str(error).splitlines()[0]})") from None
     except TypeError as error:
         raise WorldError(f"{name} does not take env_args.kwargs={kwargs}: {error}") from None
+    if not isinstance(env, gym.Env):
+        raise WorldError(f"{name} made a {type(env).__name__}, not a gymnasium.Env")
+    return env
 
 
 def _follow(env: AnyEnv) -> None:
@@ -132,15 +149,24 @@ def _follow(env: AnyEnv) -> None:
         renderer.camera_id = mujoco.mj_name2id(renderer.model, mujoco.mjtObj.mjOBJ_CAMERA, "track")
 
 
+def _maker(cfg: GymConfig) -> Make | None:
+    """What was handed over from Python in place of an id that Gymnasium knows."""
+    return given(cfg.id) if cfg.id.startswith(PREFIX) else None
+
+
 def view(cfg: GymConfig, mode: str) -> EnvRows:
     """One row that shows itself: mode 'rgb_array' or 'human'."""
-    return EnvRows(partial(make_env, cfg, "eval", mode), 1, fresh=cfg.fresh)
+    return EnvRows(partial(make_env, cfg, "eval", mode, _maker(cfg)), 1, fresh=cfg.fresh)
 
 
 @worlds.register("control/gym", config=GymConfig, view=view, workers=True)
 def gym_world(cfg: GymConfig, *, rows: int, purpose: str, where: Where | None = None) -> World:
     """Any Gymnasium environment with continuous actions, by id."""
-    env = make_env(cfg, purpose)
+    given_one = _maker(cfg)
+    if given_one is not None and where is not None and where.workers:
+        check_sendable(given_one)
+    make = partial(make_env, cfg, purpose, None, given_one)
+    env = make()
     bounds = env.low, env.high
     env.close()
-    return make_rows(partial(make_env, cfg, purpose), rows, fresh=cfg.fresh, bounds=bounds, where=where)
+    return make_rows(make, rows, fresh=cfg.fresh, bounds=bounds, where=where)

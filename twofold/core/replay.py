@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Generic
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from twofold.base import tree
 from twofold.base.errors import ConfigError
+from twofold.base.memory import check_memory
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array, Item, Written
 from twofold.core.protocols import Learner, State
@@ -61,15 +61,6 @@ class _Leaf:
     shape: tuple[int, ...]
 
 
-def _check_memory(capacity: int, row_bytes: int) -> None:
-    """Memory is taken bit by bit as the ring fills: say now what would fail after hours."""
-    needed, held = capacity * row_bytes, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if needed > held:
-        raise ConfigError(
-            f"replay.buffer_size={capacity:,} needs {needed:,} bytes of memory, this machine has {held:,}"
-        )
-
-
 class Ring(Generic[Item]):
     """The newest `capacity` items. All leaves of one dtype share a block, so a batch is one gather per dtype."""
 
@@ -84,12 +75,12 @@ class Ring(Generic[Item]):
             start = widths.get(block, 0)
             widths[block] = start + int(np.prod(shape, dtype=int))
             self._leaves[path] = _Leaf(block, start, widths[block], shape)
-        _check_memory(capacity, sum(np.dtype(block).itemsize * width for block, width in widths.items()))
+        row_bytes = sum(np.dtype(block).itemsize * width for block, width in widths.items())
+        check_memory(f"replay.buffer_size={capacity:,}", capacity * row_bytes)
         self._blocks = {block: np.zeros((capacity, width), block) for block, width in widths.items()}
         self._batch: dict[str, Array] = {}
         self._batch_view: Item | None = None
         self.sampled: Array = np.zeros(0, np.int64)
-        row_bytes = sum(block.itemsize * block.shape[1] for block in self._blocks.values())
         self.segment_items = max(1, min(capacity, _SEGMENT_BYTES // max(row_bytes, 1)))
 
     def __len__(self) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Generic
+from collections.abc import Generator, Iterator
+from typing import Generic, Literal
 
 from twofold.base import finite
 from twofold.base.errors import ConfigError
@@ -17,6 +18,8 @@ from twofold.core.evaluate import Interrupted, evaluate
 from twofold.core.experience import Item
 from twofold.core.protocols import Keeper, Learner, Metrics, Policy, State, World
 from twofold.core.replay import Ring
+
+SinkName = Literal["tensorboard", "csv", "wandb", "mlflow"]
 
 
 @settings
@@ -84,6 +87,7 @@ class TrainerConfig:
     keep_checkpoints: int = setting("checkpoints kept", default=2, gt=0, neutral=True)
     headline: str = setting("the metric of the evaluations that logs and curves show", default="return")
     tensorboard: bool = setting("write TensorBoard's files, too", default=True, neutral=True)
+    sinks: tuple[SinkName, ...] = setting("metrics go there, too", default=(), aliases=("log",), neutral=True)
 
     def __post_init__(self) -> None:
         if self.workers > self.rows:
@@ -125,31 +129,36 @@ class Trainer(Generic[Item]):
 
     def train(self, progress: Progress | None = None) -> None:
         """Train to the end; raises Stopped after a signal, when everything is saved."""
-        progress = progress or Quiet()
+        for _ in self.iterate(progress or Quiet()):
+            pass
+
+    def iterate(self, progress: Progress) -> Generator[None, None, None]:
+        """The same, giving way after every log line; closed there, it saves everything."""
         with self.stop:
             if not self.keeper.resume(self):
                 self.collector.start()
             self._clock = (time.monotonic(), self.steps, self.learner.updates)
             progress.start(self.steps, self.cfg.steps)
             try:
-                self._loop(progress)
+                yield from self._loop(progress)
+            except GeneratorExit:
+                self.keeper.save(self)
+                raise
             finally:
                 progress.finish()
             self.keeper.save(self)
             if self.stop.received is not None:
                 raise Stopped(self.stop.received)
 
-    def _loop(self, progress: Progress) -> None:
+    def _loop(self, progress: Progress) -> Iterator[None]:
         while True:
             self._update()
             if self._due(self.evaluated, self.cfg.eval_every):
                 self._evaluate()
             if self._due(self.logged, self.cfg.log_every):
                 self._log(progress)
-            if self.stop.received is not None:
-                self.keeper.save(self)
-                raise Stopped(self.stop.received)
-            if self.steps >= self.cfg.steps or self._good_enough():
+                yield
+            if self.stop() or self.steps >= self.cfg.steps or self._good_enough():
                 return
             self.keeper.save(self, due=True)
             self._collect()

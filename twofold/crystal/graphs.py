@@ -63,7 +63,7 @@ def picked(values: Tensor, index: Tensor) -> Tensor:
 
 def radial(distance: Tensor, basis: int, r_max: float) -> Tensor:
     """Gaussians on a grid times a smooth cutoff: [...] -> [..., basis]."""
-    centres = torch.linspace(0.5, r_max, basis, dtype=distance.dtype)
+    centres = torch.linspace(0.5, r_max, basis, dtype=distance.dtype, device=distance.device)
     width = r_max / basis
     cut = 0.5 * (torch.cos(torch.pi * (distance / r_max).clamp(max=1.0)) + 1)
     return torch.exp(-(((distance[..., None] - centres) / width) ** 2)) * cut[..., None]

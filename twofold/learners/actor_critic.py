@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import numpy as np
+import torch
 from torch import nn
 
 from twofold.base.errors import ConfigError
@@ -24,6 +25,7 @@ class ActorCritic(ABC):
     """
 
     action_space: AnySpace
+    place = torch.device("cpu")  # where the learner computes
 
     @abstractmethod
     def actor(self) -> nn.Module:

@@ -55,13 +55,10 @@ class Engine(Descends, Protocol[Seen]):
         ...
 
 
-def as_tensors(items: Transition) -> Batch[Tensors]:
-    """The batch as tensors on the same memory."""
-    action, reward, terminated, discount = (
-        torch.from_numpy(x) for x in (items.action, items.reward, items.terminated, items.discount)
-    )
-    obs, next_obs = (tree.map(torch.from_numpy, x) for x in (items.obs, items.next_obs))
-    return Batch(obs, action, reward, next_obs, terminated, discount)
+def as_tensors(items: Transition, place: torch.device) -> Batch[Tensors]:
+    """The batch as tensors; on the CPU they share its memory."""
+    leaves = (items.obs, items.action, items.reward, items.next_obs, items.terminated, items.discount)
+    return Batch(*(tree.map(lambda leaf: torch.from_numpy(leaf).to(place), leaf) for leaf in leaves))
 
 
 class Autograd(TorchDescent):
@@ -71,16 +68,16 @@ class Autograd(TorchDescent):
 
     def __init__(self, nets: Nets, cfg: TD3Config) -> None:
         self.nets, self.twin, self.huber = nets, cfg.twin, cfg.huber
-        self.values = torch.zeros(2, 0)
+        self.values = nets.critic.values.new_zeros(2, 0)
 
     def tensors(self, items: Transition) -> Batch[Tensors]:
-        return as_tensors(items)
+        return as_tensors(items, self.values.device)
 
     @torch.no_grad()
     def target(self, batch: Batch[Tensors], reward: Tensor, noise: Tensor | None) -> Tensor:
         action: Tensor = self.nets.target_actor.module(batch.next_obs)
         if noise is not None:
-            action = (action + noise).clamp(-1, 1)
+            action = (action + noise.to(action.device)).clamp(-1, 1)
         values: Tensor = self.nets.target_critic.module(batch.next_obs, action)
         pessimistic = values.amin(dim=0) if self.twin else values[0]
         return reward + batch.discount * (1 - batch.terminated) * pessimistic

@@ -41,7 +41,11 @@ class GaussianPolicy:
         self._held: Array = np.zeros((rows, *actions), np.float32)
         module = nets.actor.module if explore else nets.acting
         # A tenth of torch's overhead where it can be; the world of an MLP gives vectors.
-        self.actor = cast(Acting, NumpyActor(module).act) if type(module) is MLP else _by_torch(module)
+        place = nets.actor.values.device
+        if type(module) is MLP and place.type == "cpu":
+            self.actor = cast(Acting, NumpyActor(module).act)
+        else:
+            self.actor = _by_torch(module, place)
 
     def reset(self, rows: Array) -> None:
         self.episodes += int(rows.sum())
@@ -80,12 +84,12 @@ class GaussianPolicy:
         self.share, self._held = np.array(state["share"]), np.array(state["held"])
 
 
-def _by_torch(module: nn.Module) -> Acting:
+def _by_torch(module: nn.Module, place: torch.device) -> Acting:
     """Acting with any network."""
 
     @torch.no_grad()
     def act(obs: Obs) -> Array:
-        action: Array = module(tree.map(torch.from_numpy, obs)).numpy()
+        action: Array = module(tree.map(lambda leaf: torch.from_numpy(leaf).to(place), obs)).cpu().numpy()
         return action
 
     return act

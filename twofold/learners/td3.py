@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from twofold.base import tree
 from twofold.base.errors import ConfigError
 from twofold.base.foreign import AnySpace
 from twofold.core.experience import Transition
@@ -42,11 +41,12 @@ class TD3:
         self.observation_space, self.action_space = observation_space, action_space
         self.rng = rngs["smoothing"]
         self.updates = 0
-        self.nets = Nets.of(networks.actor(), networks.critic(), averaged=cfg.actor_average > 0)
+        both = networks.actor().to(networks.place), networks.critic().to(networks.place)
+        self.nets = Nets.of(*both, averaged=cfg.actor_average > 0)
         self.actor_optimiser = Adam(self.nets.actor, cfg.actor_lr, weight_decay=cfg.weight_decay)
         self.critic_optimiser = Adam(self.nets.critic, cfg.critic_lr, weight_decay=cfg.weight_decay)
         self.engine = networks.engine(self.nets, cfg, self.rng)
-        self.critic_loss = self.actor_loss = torch.zeros(())
+        self.critic_loss = self.actor_loss = self.nets.critic.values.new_zeros(())
         self._metrics: Metrics | None = None  # of the last update before a resume
 
     # ---- the algorithm ----
@@ -144,8 +144,8 @@ class TD3:
         if self.cfg.engine == "auto" and began != self.engine.name:
             self.engine = self.networks.engine(self.nets, replace(self.cfg, engine=began), self.rng)
         self.nets.load_state_dict(state)
-        self.actor_optimiser.load_state_dict(tree.map(tensors_of, state["actor_optimiser"]))
-        self.critic_optimiser.load_state_dict(tree.map(tensors_of, state["critic_optimiser"]))
+        self.actor_optimiser.load_state_dict(state["actor_optimiser"])
+        self.critic_optimiser.load_state_dict(state["critic_optimiser"])
         self.updates = int(state["updates"])
         self._metrics = state["metrics"]
         last = float(self._metrics.get("actor/loss", 0.0))  # not of every update
@@ -156,8 +156,3 @@ class TD3:
 
     def load_policy_state(self, state: State) -> None:
         self.networks.load_policy_state(self.nets, state)
-
-
-def tensors_of(value: object) -> object:
-    """Arrays of a checkpoint as tensors of their own memory."""
-    return torch.from_numpy(np.array(value)) if isinstance(value, np.ndarray) else value

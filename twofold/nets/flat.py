@@ -79,7 +79,7 @@ class Adam:
         self.flat, self.lr, self.betas, self.eps, self.weight_decay = flat, lr, betas, eps, weight_decay
         self.values, self.grads = flat.values[flat.frozen :], flat.grads[flat.frozen :]
         self.first, self.second = torch.zeros_like(self.values), torch.zeros_like(self.values)
-        self._step = torch.zeros((), dtype=torch.float32)
+        self._step = torch.zeros((), dtype=torch.float32, device=flat.values.device)
 
     def step(self) -> None:
         """Move the values against their gradients."""
@@ -112,10 +112,11 @@ class Adam:
         return {"first": self.first.clone(), "second": self.second.clone(), "step": int(self._step)}
 
     def load_state_dict(self, state: AdamState) -> None:
-        """Continue from a state of an equal network."""
-        if state["first"].shape != self.first.shape:
-            expected, given = self.first.numel(), state["first"].numel()
+        """Continue from a state of an equal network, in tensors or in a checkpoint's arrays."""
+        first, second = (torch.as_tensor(moment) for moment in (state["first"], state["second"]))
+        if first.shape != self.first.shape:
+            expected, given = self.first.numel(), first.numel()
             raise ValueError(f"optimiser state is for {given} parameters, this network has {expected}")
-        self.first.copy_(state["first"])
-        self.second.copy_(state["second"])
+        self.first.copy_(first)
+        self.second.copy_(second)
         self._step.fill_(state["step"])

@@ -94,7 +94,7 @@ class Unroll:
 
         def room(width: int, *, ones: bool = False, more: int = 0) -> Tensor:
             if not ones:
-                return torch.empty(*size, width, dtype=like.dtype)
+                return torch.empty(*size, width, dtype=like.dtype, device=like.device)
             flat = block(net.copies * (steps + more) * rows, width, like)
             return flat.unflatten(0, (net.copies, steps + more, rows))  # type: ignore[no-any-return, no-untyped-call]
 
@@ -105,7 +105,7 @@ class Unroll:
         # Columns: candidate's past, reset, update, candidate: the first three face `recur`, the last three `gates`.
         self._slopes = room(4 * net.width)
         self._d_hidden, self._d_entered = room(net.width), room(net.width)
-        self._carry, self._scratch = torch.empty(2, rows, net.width, dtype=like.dtype)
+        self._carry, self._scratch = torch.empty(2, rows, net.width, dtype=like.dtype, device=like.device)
         self._views = [[self._views_of(k, t) for t in range(steps)] for k in range(net.copies)]
 
     def _views_of(self, k: int, t: int) -> _Views:

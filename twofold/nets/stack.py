@@ -59,7 +59,7 @@ ACTIVATIONS: dict[str, Activation] = {
 def block(rows: int, width: int, like: Tensor) -> Tensor:
     """Room for [rows, width] and a last column of ones, which multiplies the bias row."""
     stride = -(-(width + 1) // _ALIGN) * _ALIGN
-    room = torch.zeros(rows, stride, dtype=like.dtype)[:, : width + 1]
+    room = torch.zeros(rows, stride, dtype=like.dtype, device=like.device)[:, : width + 1]
     room[:, width] = 1
     return room
 

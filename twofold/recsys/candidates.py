@@ -63,7 +63,9 @@ class Candidates(nn.Module):
 
     def completed(self, seen: Seen, items: Tensor, fixed: list[Tensor]) -> Tensor:
         """All features, from the fixed ones."""
+        fixed = [leaf.to(self.tables.place) for leaf in fixed]
         if self.cfg.learn_pairs:
+            items = items.to(self.tables.place)
             own = torch.bmm(torch.embedding(self.own, items), self.own_window(seen).transpose(1, 2))
             fixed = [*fixed[:3], own, *fixed[3:]]
         return torch.cat(fixed, dim=-1)
@@ -83,7 +85,8 @@ class Candidates(nn.Module):
         def made() -> tuple[Tensor, Tensor]:
             last = seen.last(WINDOW)
             there = last.there[:, :, None].astype(np.float32)
-            return torch.from_numpy(np.maximum(last.items, 0)), torch.from_numpy(there)
+            items, place = torch.from_numpy(np.maximum(last.items, 0)), self.tables.place
+            return items.to(place), torch.from_numpy(there).to(place)
 
         return seen.once(WINDOW_ITEMS, made)
 

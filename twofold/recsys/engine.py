@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd import backward
 
+from twofold.base import tree
 from twofold.base.errors import ConfigError
 from twofold.core.experience import Transition, named
 from twofold.learners.config import TD3Config
@@ -203,11 +206,17 @@ class ItemAutograd(Autograd):
         super().__init__(nets, cfg)
         self.chooser = chooser
 
+    def tensors(self, items: Transition) -> Batch[Tensors]:
+        """Observations stay on the CPU, where items are looked up."""
+        blank = replace(items, obs={}, next_obs={})
+        obs, next_obs = (tree.map(torch.from_numpy, seen) for seen in (items.obs, items.next_obs))
+        return replace(super().tensors(blank), obs=obs, next_obs=next_obs)
+
     @torch.no_grad()
     def target(self, batch: Batch[Tensors], reward: Tensor, noise: Tensor | None) -> Tensor:
         action: Tensor = self.nets.target_actor.module(batch.next_obs)
         if noise is not None:
-            action = (action + noise).clamp(-1, 1)
+            action = (action + noise.to(action.device)).clamp(-1, 1)
         if isinstance(batch.next_obs, Tensor):
             raise TypeError("the observations of users have names")
         values = self.chooser.values(batch.next_obs, action, item_critic(self.nets.target_critic.module))

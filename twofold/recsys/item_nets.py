@@ -51,7 +51,7 @@ class UserState(nn.Module):
 
     def _state(self, seen: Seen, rng: np.random.Generator | None) -> Tensor:
         ratings, mask, rest = seen.once(BESIDE, lambda: self._beside(seen))
-        vectors = self.tables.window_vectors(seen, self.cfg.window_size)
+        vectors = self.tables.window_vectors(seen, self.cfg.window_size).to(self.tables.place)
         return torch.cat([self.tracker.of_present(vectors, ratings, mask, rng), rest], dim=-1)
 
     def _beside(self, seen: Seen) -> tuple[Tensor, Tensor, Tensor]:
@@ -65,7 +65,8 @@ class UserState(nn.Module):
             parts.append(self.tables.factors(seen).numpy())
         rest = np.concatenate(parts, axis=1)
         mask = last.there[:, :, None].astype(np.float32)
-        return torch.from_numpy(centred), torch.from_numpy(mask), torch.from_numpy(rest)
+        ratings, there, beside = (torch.from_numpy(x).to(self.tables.place) for x in (centred, mask, rest))
+        return ratings, there, beside
 
 
 class ItemActor(nn.Module):
@@ -116,7 +117,11 @@ class ItemCritic(nn.Module):
     def of_items(self, obs: Observation, items: Tensor) -> Tensor:
         """Values of several items per row: items [B, k] -> [2, B, k]."""
         seen = self.tables.seen(obs)
-        features = self.tables.vectors(items) if self.candidates is None else self.candidates(seen, items)
+        features = (
+            self.tables.vectors(items).to(self.tables.place)
+            if self.candidates is None
+            else self.candidates(seen, items)
+        )
         return self._joined(self.state(seen), features)
 
     def _joined(self, state: Tensor, features: Tensor) -> Tensor:
@@ -159,7 +164,7 @@ class Chooser:
                 return point
             return self.tables.vectors(self.tables.top(self.tables.seen(obs), point, 1)[:, 0])
         items, values = self._ranked(obs, point, critic)
-        best = values.amin(dim=0).argmax(dim=1, keepdim=True)
+        best = values.amin(dim=0).argmax(dim=1, keepdim=True).cpu()
         return self.tables.vectors(items.gather(1, best)[:, 0])
 
     @torch.no_grad()
@@ -169,7 +174,7 @@ class Chooser:
             return critic.forward(obs, point)
         _, values = self._ranked(obs, point, critic)
         best = values.amin(dim=0).argmax(dim=1)
-        return values[:, torch.arange(len(best)), best]
+        return values[:, torch.arange(len(best), device=best.device), best]
 
     def _ranked(self, obs: Observation, point: Tensor, critic: ItemCritic) -> tuple[Tensor, Tensor]:
         seen = self.tables.seen(obs)
@@ -235,9 +240,10 @@ class ItemNetworks(ActorCritic):
         """Gradients by hand for these networks; `rng` draws dropout."""
         from twofold.recsys.engine import ItemAutograd, ItemEngine
 
+        self.tables.place = nets.actor.values.device
         if cfg.engine in ("native", "fused"):
             raise ConfigError(f"learner.engine={cfg.engine} needs plain MLPs; use engine=auto")
-        if cfg.engine == "autograd":
+        if cfg.engine == "autograd" or self.tables.place.type != "cpu":
             return ItemAutograd(nets, cfg, self.chooser)
         return ItemEngine(nets, cfg, self.chooser, rng)
 

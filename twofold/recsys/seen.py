@@ -38,7 +38,7 @@ class Seen:
 
     def __init__(self, obs: Mapping[str, Array | Tensor], forbidden: Array | None = None) -> None:
         self.obs, self.forbidden = obs, forbidden
-        arrays = {name: np.asarray(leaf) for name, leaf in obs.items()}
+        arrays = {name: _array(leaf) for name, leaf in obs.items()}
         self.user, self.turn, self.block = arrays["user"], arrays["turn"], arrays["block"]  # [B, 1]
         self.items = arrays["items"]  # [B, T], -1 after the newest
         self.ratings = arrays["ratings"]  # [B, T]
@@ -60,7 +60,7 @@ class Seen:
     def part(self, rows: slice) -> Seen:
         """Some rows; what was derived of all of them is cut, not made again."""
         forbidden = None if self.forbidden is None else self.forbidden[rows]
-        part = Seen({name: np.asarray(leaf)[rows] for name, leaf in self.obs.items()}, forbidden)
+        part = Seen({name: _array(leaf)[rows] for name, leaf in self.obs.items()}, forbidden)
         part._whole, part._rows, part.longest = self, rows, self.longest
         return part
 
@@ -100,6 +100,10 @@ class Seen:
 
 
 Observation = Mapping[str, Array | Tensor] | Seen
+
+
+def _array(leaf: Array | Tensor) -> Array:
+    return leaf.cpu().numpy() if isinstance(leaf, Tensor) else np.asarray(leaf)
 
 
 def _cut(value: object, rows: slice) -> object:

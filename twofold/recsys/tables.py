@@ -52,6 +52,9 @@ class Tables:
         self.item_factors = torch.from_numpy(known.item_factors)
         self.belief_factors = torch.from_numpy(known.belief_factors)
         self.belief_noise, self.labels, self.taking = known.belief_noise, known.labels, known.taking
+        self.place = torch.device(
+            "cpu"
+        )  # where the networks live that read what is looked up here, on the CPU
         self.chunk = chunk  # items looked at together; bounds memory for large catalogues
         self._seen: list[Seen] = []  # of the last two batches, s and s' of one update
         self._parts: tuple[int, list[Part]] = (0, [])
@@ -188,12 +191,13 @@ class Tables:
         items = self.top(seen, point.detach(), k)
         if not point.requires_grad:
             return point.new_zeros(0), items
-        scores = torch.einsum("bd,bkd->bk", functional.normalize(point, dim=-1), self.vectors(items))
+        near = self.vectors(items).to(self.place)
+        scores = torch.einsum("bd,bkd->bk", functional.normalize(point, dim=-1), near)
         return scores, items
 
     def top(self, seen: Seen, point: Tensor, k: int) -> Tensor:
         """Numbers [B, k] of the items nearest to the point that may be shown, best first."""
-        return self._top(seen, point, k, attrgetter("transposed"))
+        return self._top(seen, point.cpu(), k, attrgetter("transposed"))
 
     def favourites(self, seen: Seen, k: int) -> Tensor:
         """Numbers [B, k] of the items of highest expectation that may be shown, best first."""
@@ -228,7 +232,7 @@ class Tables:
 
     def towards_the_best(self, seen: Seen) -> Tensor:
         """Where the items of highest expectation lie: a softly weighted sum of item vectors, of length one [B, d]."""
-        return seen.once(TOWARDS, lambda: self._towards_the_best(seen))
+        return seen.once(TOWARDS, lambda: self._towards_the_best(seen).to(self.place))
 
     def _towards_the_best(self, seen: Seen) -> Tensor:
         person, blocked = self.person(seen), seen.blocked(self.item_vectors.shape[0])

@@ -162,7 +162,7 @@ def dropped(x: Tensor, rate: float, rng: np.random.Generator | None) -> Tensor:
     """Dropout drawn from `rng`, so that a run that goes on draws what it would have drawn; without one, x itself."""
     if rng is None or rate == 0:
         return x
-    kept = torch.from_numpy(rng.random(x.shape, dtype=np.float32) >= rate)
+    kept = torch.from_numpy(rng.random(x.shape, dtype=np.float32) >= rate).to(x.device)
     return x * kept / (1 - rate)
 
 

@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
 
 from twofold.base import finite, tree
 from twofold.base.arrivals import Arrivals
@@ -26,29 +27,9 @@ class Resumable(Protocol):
 def check_world(world: World, steps: int = 200, seed: int = 7) -> list[str]:
     """What is wrong with a world, in words; an empty list if it keeps the contract."""
     try:
-        return _check_spaces(world) or _check_episodes(world, steps, seed)
+        return _unkept(world) or _check_episodes(world, steps, seed)
     except WorldError as error:  # of single environments, whose rows look at what they give
         return [str(error)]
-
-
-def _check_spaces(world: World) -> list[str]:
-    """What can be seen before the first step."""
-    problems = []
-    if not isinstance(world, Resumable):
-        problems.append(
-            "the world has no `snapshot` and `restore`: a run could not be saved. See docs/extending.md"
-        )
-    space = world.single_action_space
-    if isinstance(space, gym.spaces.Box) and not _unit(space):
-        problems.append(
-            f"the action space goes from {space.low.min():g} to {space.high.max():g}: policies act in [-1, 1], and the "
-            "world must rescale"
-        )
-    return problems
-
-
-def _unit(space: gym.spaces.Box) -> bool:
-    return bool((space.low == -1).all() and (space.high == 1).all())
 
 
 def _check_episodes(world: World, steps: int, seed: int) -> list[str]:
@@ -65,6 +46,35 @@ def _check_episodes(world: World, steps: int, seed: int) -> list[str]:
         )
     if not problems:
         problems += _check_resume(world, actions, seed)
+    return problems
+
+
+_METHODS = {
+    "reset": "starts an episode in the rows of options['reset_mask']",
+    "step": "moves all rows",
+    "snapshot": "returns all that is needed to resume in the middle of any episode, as a dict of arrays",
+    "restore": "takes back what snapshot returned",
+    "close": "frees what the world holds",
+}
+
+
+def _unkept(world: World) -> list[str]:
+    """What a world says of itself that the contract forbids."""
+    known = dir(world)
+    problems = [
+        f"the method {name} is missing: it {what}" for name, what in _METHODS.items() if name not in known
+    ]
+    if isinstance(world, VectorEnv) and world.metadata.get("autoreset_mode") is not AutoresetMode.DISABLED:
+        problems.append(
+            "rows must wait at the end of an episode until reset is called: say so with "
+            'metadata = {"autoreset_mode": gymnasium.vector.AutoresetMode.DISABLED}'
+        )
+    space = world.single_action_space
+    if isinstance(space, gym.spaces.Box) and not ((space.low == -1).all() and (space.high == 1).all()):
+        problems.append(
+            f"the action space is {space}: a world's actions are in [-1, 1] per dimension; use Box(-1, 1, ...) and "
+            "rescale inside step, or give a single gymnasium.Env, whose actions are rescaled for you"
+        )
     return problems
 
 

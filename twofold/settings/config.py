@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
 
+from twofold.base.device import DeviceName
 from twofold.base.errors import ConfigError, UnknownSetting
 from twofold.base.setting import setting, settings
 from twofold.base.values import Values
@@ -28,6 +29,7 @@ class RunSettings:
 
     seed: int = setting("of everything random in the run", default=0, ge=0)
     threads: int = setting("of torch; more than one pays only on idle cores", default=1, ge=1)
+    device: DeviceName = setting("where learning computes; auto: a GPU if there is one", default="cpu")
     debug: bool = setting("tracebacks for every error, more log", default=False, neutral=True)
     env: str = setting("a registered world", default="control/gym")
 
@@ -48,6 +50,7 @@ class Config(Agent):
 
     seed: int
     threads: int
+    device: DeviceName
     debug: bool
     env: str
     env_args: object  # an instance of the world's settings
@@ -216,6 +219,7 @@ def resolve(layers: list[Layer]) -> Resolved:
         networks=made["networks"],
         seed=run.seed,
         threads=run.threads,
+        device=run.device,
         debug=run.debug,
         env=run.env,
         env_args=made["env_args"],

@@ -83,6 +83,10 @@ class Registry(Generic[EntryT]):
             )
         return self._entries[name]
 
+    def name_of(self, make: object) -> str | None:
+        """The name under which this function or class was registered, if it was."""
+        return next((name for name, entry in self._entries.items() if entry.make is make), None)
+
     def names(self) -> list[str]:
         """Every name that is available; domains whose packages are absent are left out."""
         for domain in (*domains(), ""):

@@ -56,8 +56,8 @@ class Journal:
             transcript.say("INFO", f"started: {command}")
             try:
                 yield
-            except Stopped as stopped:
-                self._end("stopped", str(stopped), transcript)
+            except (Stopped, GeneratorExit) as stopped:
+                self._end("stopped", str(stopped) or "the loop over the training was left", transcript)
                 raise
             except BaseException as error:
                 if not isinstance(error, UserError):

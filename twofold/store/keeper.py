@@ -40,16 +40,20 @@ class RunKeeper:
     def __init__(self, run: Run) -> None:
         self.run, self.cfg = run, run.resolved.config.trainer
         self.selection = Selection(run.folder, self.cfg.finalists)
+        self.metrics: Metrics = {}  # of the newest log line
+        self.scores: dict[str, dict[str, Summary]] = {}  # of the newest evaluation, by world
         self._saved: tuple[int, ...] = ()  # the mark of the newest checkpoint
         self._saved_step, self._saved_at = 0, time.monotonic()
 
     # ---- logs ----
 
     def log(self, step: int, values: Metrics, speed: Metrics) -> None:
+        self.metrics = values
         self.run.log(step, values)
         self.run.log_timing(step, speed)
 
     def log_evaluation(self, step: int, world: str, result: dict[str, Summary]) -> None:
+        self.scores[world] = result
         self.run.log_evaluation(step, world, result)
         score, headline = result["return"], ""
         if self.cfg.headline != "return" and self.cfg.headline in result:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,11 +14,13 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as decode
 from safetensors.numpy import save as encode
 
+from twofold.base import tree
+from twofold.base.device import DeviceName, put
 from twofold.base.errors import CheckpointError
 from twofold.base.foreign import AnySpace
 from twofold.base.values import Json, Values, listed, table
 from twofold.core.experience import Array, Item, Obs, rescale
-from twofold.core.protocols import AnyLearner, Bounded, Learner, Policy, World
+from twofold.core.protocols import AnyLearner, Bounded, Learner, Policy, State, World
 from twofold.core.seeding import Generators, generator
 from twofold.settings.config import Agent, Config, agent_of, from_values, plain
 from twofold.settings.domains import domains
@@ -45,13 +48,18 @@ _LIES = (
 
 
 def make_learner(
-    agent: Agent, observation_space: AnySpace, action_space: AnySpace, rngs: Generators
+    agent: Agent,
+    observation_space: AnySpace,
+    action_space: AnySpace,
+    rngs: Generators,
+    device: DeviceName = "cpu",
 ) -> AnyLearner:
     """The learner that a config asks for, for worlds of these spaces."""
     import torch
 
     torch_rng = torch.Generator().manual_seed(int(rngs["networks"].integers(2**62)))
     nets = networks.get(agent.networks_name).make(agent.networks, observation_space, action_space, torch_rng)
+    put(nets, device)
     return learners.get(agent.learner_name).make(
         agent.learner,
         networks=nets,
@@ -63,15 +71,26 @@ def make_learner(
 
 def policy_bytes(values: Values, learner: Learner[Item], world: World, score: Mapping[str, object]) -> bytes:
     """The learner's policy as the content of a policy file."""
-    arrays, rest = pack(learner.policy_state())
     bounds = world.action_bounds if isinstance(world, Bounded) else None
+    return _sealed(values, learner, world.single_observation_space, world.single_action_space, bounds, score)
+
+
+def _sealed(
+    values: Values,
+    learner: Learner[Item],
+    seen: AnySpace,
+    acts: AnySpace,
+    bounds: tuple[Array, Array] | None,
+    score: Mapping[str, object],
+) -> bytes:
+    arrays, rest = pack(learner.policy_state())
     about = {
         "format": FORMAT,
         "rest": rest,
         "arrays": _described(arrays),
         "values": plain(values),
-        "observation_space": spaces.to_json(world.single_observation_space),
-        "action_space": spaces.to_json(world.single_action_space),
+        "observation_space": spaces.to_json(seen),
+        "action_space": spaces.to_json(acts),
         "action_bounds": None if bounds is None else [np.asarray(b).tolist() for b in bounds],
         "score": score,
     }
@@ -137,7 +156,7 @@ def load_policy_into(learner: Learner[Item], path: Path) -> None:
 class LoadedPolicy:
     """A policy ready to act: raw observations in, real actions out."""
 
-    values: dict[str, Json]  # all settings of its run
+    values: Values  # all settings of its run
     source: str  # the file it comes from
     learner: AnyLearner
     policy: Policy
@@ -145,16 +164,62 @@ class LoadedPolicy:
     action_space: AnySpace
     action_bounds: tuple[Array, Array] | None
     score: dict[str, Json]
+    rows: int = 1  # that `policy` was made for
 
     @cached_property
     def config(self) -> Config:
         """The whole config of its run, to make its world anew."""
         return from_values(self.values, self.source).config
 
+    def reset(self, rows: int = 1) -> None:
+        """New episodes begin in `rows` rows: a policy with a memory forgets what it saw."""
+        if rows != self.rows:
+            self.policy = self.learner.policy(explore=False, rows=rows, rng=generator(0, "evaluation"))
+            self.rows = rows
+        self.policy.reset(np.ones(rows, bool))
+
     def act(self, obs: Obs) -> Array:
-        """The action for one observation, in the world's own units."""
-        action: Array = self.policy.act(spaces.batch_of_one(self.observation_space, obs))[0]
-        return action if self.action_bounds is None else rescale(action, *self.action_bounds)
+        """The action for one observation, or the actions for a batch [N, ...] of them, in the world's own units.
+
+        A policy with a memory (teams) remembers each row since `reset`; another number of rows begins new episodes.
+        """
+        batch, single = spaces.as_batch(self.observation_space, obs)
+        rows = len(tree.leaves(batch)[0])
+        if rows != self.rows:
+            self.reset(rows)
+        action = self.policy.act(batch)
+        if self.action_bounds is not None:
+            action = rescale(action, *self.action_bounds)
+        return action[0] if single else action
+
+    def predict(
+        self,
+        observation: Obs,
+        state: State | None = None,
+        episode_start: Array | None = None,
+        deterministic: bool = True,
+    ) -> tuple[Array, State]:
+        """As Stable-Baselines3's `predict`: actions, and the memory to hand over with the next observations.
+
+        Without a `state`, or where `episode_start` is true, an episode begins. Policies here act without noise,
+        so `deterministic` changes nothing, as for TD3 there.
+        """
+        batch, _ = spaces.as_batch(self.observation_space, observation)
+        rows = len(tree.leaves(batch)[0])
+        if state is None or rows != self.rows:
+            self.reset(rows)
+        if state is not None:
+            self.policy.load_state_dict(state)
+        if episode_start is not None:
+            self.policy.reset(np.broadcast_to(np.asarray(episode_start, bool), (rows,)))
+        return self.act(observation), copy.deepcopy(self.policy.state_dict())
+
+    def save(self, path: str | Path) -> Path:
+        """Write the policy as a file that `twofold eval`, `play`, `export` and `load_policy` take."""
+        spaces_of = self.observation_space, self.action_space
+        content = _sealed(self.values, self.learner, *spaces_of, self.action_bounds, self.score)
+        files.replace_bytes(Path(path), content)
+        return Path(path)
 
 
 def zoo_names() -> list[str]:
@@ -195,7 +260,9 @@ def load_policy(path: str | Path) -> LoadedPolicy:
         policy.reset(np.ones(1, bool))
         bounds = None if about["action_bounds"] is None else listed(about, "action_bounds")
         low_high = None if bounds is None else (_bound(bounds[0], acts), _bound(bounds[1], acts))
-        return LoadedPolicy(values, str(path), learner, policy, seen, acts, low_high, table(about, "score"))
+        return LoadedPolicy(
+            dict(values), str(path), learner, policy, seen, acts, low_high, table(about, "score")
+        )
     except _LIES as error:
         raise CheckpointError(f"{path} does not describe a policy of this version: {error}") from None
 

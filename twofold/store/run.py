@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
 
 from twofold.base.errors import CheckpointError, UserError
 from twofold.base.statistics import summaries
@@ -25,9 +24,7 @@ from twofold.store.jsonlines import JsonLines
 from twofold.store.lock import RunLock
 from twofold.store.policy_file import weights_digest
 from twofold.store.provenance import provenance
-
-if TYPE_CHECKING:
-    from torch.utils.tensorboard import SummaryWriter
+from twofold.store.sinks import Sinks
 
 FORMAT = 2  # of config.json
 _ENGINE = "learner.engine"  # how updates are computed, to rounding the same: may change while a run goes on
@@ -58,7 +55,7 @@ class Run:
         self.command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
         self.journal = Journal(folder, resolved.config.trainer.steps, self.saved_step)
         self._lock = RunLock(folder)
-        self._board: SummaryWriter | Literal[False] | None = None  # False: it cannot be written
+        self._sinks = Sinks(folder, resolved)
 
     # ---- making and opening ----
 
@@ -168,12 +165,7 @@ class Run:
     def close(self) -> None:
         for lines in (self.metrics, self.evaluations, self.timing):
             lines.close()
-        if self._board:
-            try:
-                self._board.close()
-            except OSError as error:
-                log.error("TensorBoard's file is incomplete: %s", error.strerror)
-        self._board = None
+        self._sinks.close()
         self._lock.release()
 
     # ---- logging ----
@@ -182,34 +174,16 @@ class Run:
         """Metrics that are a function of the run alone: a resumed run writes the same bytes."""
         self._lock.beat()
         self.metrics.append({"step": step, **values})
-        self._scalars(step, values)
+        self._sinks.scalars(step, values)
 
     def log_timing(self, step: int, values: dict[str, float]) -> None:
         """Speeds and other values that differ from one execution to the next."""
         self.timing.append({"step": step, **values})
-        self._scalars(step, {f"timing/{k}": v for k, v in values.items()})
+        self._sinks.scalars(step, {f"timing/{k}": v for k, v in values.items()})
 
     def log_evaluation(self, step: int, world: str, summary: dict[str, dict[str, float]]) -> None:
         self.evaluations.append({"step": step, "world": world, **summary})
-        self._scalars(step, {f"{world}/{name}": s["mean"] for name, s in summary.items()})
-
-    def _scalars(self, step: int, values: dict[str, float]) -> None:
-        """TensorBoard only shows what metrics.jsonl holds: if it fails, that is told once and training goes on."""
-        if not self.resolved.config.trainer.tensorboard or self._board is False:
-            return
-        try:
-            if self._board is None:
-                from torch.utils.tensorboard import (
-                    SummaryWriter,
-                )  # half a second: only when something is logged
-
-                folder = files.real_folder(self.folder / "tensorboard")
-                self._board = SummaryWriter(str(folder), purge_step=step)
-            for name, value in values.items():
-                self._board.add_scalar(name, value, step)
-        except OSError as error:
-            log.error("TensorBoard's file cannot be written (%s): going on without it", error.strerror)
-            self._board = False
+        self._sinks.scalars(step, {f"{world}/{name}": s["mean"] for name, s in summary.items()})
 
     def lengths(self) -> dict[str, int]:
         """How long the logs are at a checkpoint, everything in them durable."""

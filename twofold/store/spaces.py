@@ -114,18 +114,33 @@ def _shapes(space: AnySpace) -> dict[str, str]:
     return {"": str(space) if numbered else f"of shape {space.shape}"} | sizes
 
 
-def batch_of_one(space: AnySpace, obs: Obs) -> Obs:
-    """One observation as a batch, of the types that the space says; another shape is refused."""
-    if isinstance(space, gym.spaces.Dict):
-        given = obs if isinstance(obs, dict) else {}
-        if given.keys() != space.spaces.keys():
-            raise UserError(f"an observation must have the names {sorted(space.spaces)}, got {sorted(given)}")
-        return {name: _one(sub, given[name], f"obs['{name}']") for name, sub in space.spaces.items()}
-    return _one(space, obs, "obs")
+def as_batch(space: AnySpace, obs: Obs) -> tuple[Obs, bool]:
+    """Observations [N, ...] of the types that the space says, and whether they were a single one without that axis."""
+    if not isinstance(space, gym.spaces.Dict):
+        array, single = _batch(space, obs, "obs")
+        return array, single
+    given = obs if isinstance(obs, dict) else {}
+    if given.keys() != space.spaces.keys():
+        raise UserError(f"an observation must have the names {sorted(space.spaces)}, got {sorted(given)}")
+    found = {name: _batch(sub, given[name], f"obs['{name}']") for name, sub in space.spaces.items()}
+    rows = {len(array): name for name, (array, _) in found.items()}
+    if len(rows) > 1 or len({single for _, single in found.values()}) > 1:
+        raise UserError(
+            f"the arrays of an observation must all have the same number of rows, got "
+            f"{ {name: array.shape for name, (array, _) in found.items()} }"
+        )
+    return {name: array for name, (array, _) in found.items()}, next(iter(found.values()))[1]
 
 
-def _one(space: AnySpace, obs: object, name: str) -> Array:
-    array = np.asarray(obs, space.dtype)
-    if array.shape != space.shape:
-        raise UserError(f"{name} must have the shape {space.shape}, got {array.shape}")
-    return array[None]
+def _batch(space: AnySpace, obs: object, name: str) -> tuple[Array, bool]:
+    try:
+        array = np.asarray(obs, space.dtype)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{name} is not an array of numbers of shape {space.shape}: {error}") from None
+    wanted = space.shape or ()
+    if array.shape == wanted:
+        return array[None], True
+    if array.shape[1:] == wanted and array.ndim == len(wanted) + 1:
+        return array, False
+    rows = ", ".join(["N", *map(str, wanted)])
+    raise UserError(f"{name} must have the shape {wanted}, or ({rows}) for a batch; got {array.shape}")

@@ -33,6 +33,8 @@ class AgentsConfig:
 class TeamNetworks:
     """Recurrent agents for worlds of this shape."""
 
+    place = torch.device("cpu")  # where the learner computes
+
     def __init__(
         self,
         cfg: AgentsConfig,
@@ -93,11 +95,11 @@ class TeamPolicy:
         self.steps = 0  # world steps acted for: what the schedule counts
         shape = nets.shape
         self.hidden = agent.start(shape.agents * rows // agent.copies)
-        self._x = torch.zeros(shape.agents, rows, agent.inputs)
+        self._x = self.hidden.new_zeros(shape.agents, rows, agent.inputs)
         self.last_action = np.full((rows, shape.agents), -1, np.int64)
 
     def reset(self, rows: Array) -> None:
-        at = torch.from_numpy(np.asarray(rows, bool))
+        at = torch.from_numpy(np.asarray(rows, bool)).to(self.hidden.device)
         self._by_agent(self.hidden)[:, at] = 0
         self.last_action[rows] = -1
 
@@ -108,11 +110,13 @@ class TeamPolicy:
     @torch.no_grad()
     def values(self, obs: Obs, extra: Tensor | None = None) -> Array:
         """The network's outputs for every action, [rows, A, n]; memory goes on by one step."""
-        self.nets.fill(self._x, agents_first(named(obs)["obs"]), torch.from_numpy(self.last_action.T))
+        place = self._x.device
+        seen, last = agents_first(named(obs)["obs"]).to(place), torch.from_numpy(self.last_action.T).to(place)
+        self.nets.fill(self._x, seen, last)
         if extra is not None:
             self._x[..., self.nets.columns :] = extra
         out, self.hidden = self.agent(self._x.view(self.agent.copies, -1, self.agent.inputs), self.hidden)
-        values: Array = self._by_agent(out).transpose(0, 1).numpy()
+        values: Array = self._by_agent(out).transpose(0, 1).cpu().numpy()
         return values
 
     def act(self, obs: Obs) -> Array:
@@ -152,7 +156,7 @@ class TeamPolicy:
         return {"hidden": self.hidden.clone(), "last_action": self.last_action, "steps": self.steps}
 
     def load_state_dict(self, state: State) -> None:
-        self.hidden = torch.as_tensor(np.array(state["hidden"]))
+        self.hidden = torch.as_tensor(np.array(state["hidden"])).to(self._x.device)
         self.last_action, self.steps = np.array(state["last_action"]), int(state["steps"])
 
 
@@ -164,7 +168,7 @@ def agents_first(obs: Array) -> Tensor:
 def fill_episodes(nets: TeamNetworks, x: Tensor, obs: Tensor, action: Tensor) -> None:
     """Inputs [K, T + 1, R, columns] from episodes' obs [B, T + 1, A, d] and actions [B, T, A]."""
     agents, steps, batch = nets.shape.agents, obs.shape[1], obs.shape[0]
-    before = torch.full((agents, steps, batch), -1, dtype=torch.int64)
+    before = action.new_full((agents, steps, batch), -1)
     before[:, 1:] = action.permute(2, 1, 0)[:, : steps - 1]
     by_agent = obs.permute(2, 1, 0, 3)
     if nets.copies > 1:

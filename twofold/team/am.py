@@ -43,7 +43,7 @@ class AgentModelling(EpisodeLearner):
         self.q = ConditionedQ(cfg, self.nets, cfg.embedding)
         sizes = {"history": cfg.history, "size": cfg.embedding}
         self.model = ActionModel(shape.obs, others, choices, **sizes, generator=self.nets.generator)
-        self.model_weights = weights_of(self.model, cfg, cfg.model_lr)
+        self.model_weights = weights_of(self.model, cfg, cfg.model_lr, place=self.nets.place)
         self._history = History(self.model.history)
         self._kept = {"q": self.q, "model": self.model_weights}
         self._acts = {"agent": self.q.agent, "model": self.model}
@@ -53,7 +53,7 @@ class AgentModelling(EpisodeLearner):
 
     def learn(self, batch: Episode, steps: int) -> None:
         """The model learns to predict, then the Q network learns with its embeddings."""
-        data = rows_of(batch, steps)
+        data = rows_of(batch, steps, self.nets.place)
         self.q.take(batch, steps)
         memory = self._history(data.obs, batch.filled.shape[1] + 1)
         embedding, _ = self.model(data.obs.flatten(0, 1), memory.flatten(0, 1))

@@ -61,8 +61,8 @@ class Coma(EpisodeLearner):
         self.agent = self.nets.agent()
         self.critic = MLP(inputs, (hidden, hidden), shape.actions, generator=self.nets.generator)
         self.target_critic = copy_of(self.critic)
-        self.actor_weights = weights_of(self.agent, cfg)
-        self.critic_weights = weights_of(self.critic, cfg, cfg.critic_lr)
+        self.actor_weights = weights_of(self.agent, cfg, place=self.nets.place)
+        self.critic_weights = weights_of(self.critic, cfg, cfg.critic_lr, place=self.nets.place)
         self.target = Target(self.target_critic, self.critic_weights, cfg.target_update_interval)
         self.scale = RewardScale(cfg.standardise_rewards)
         self.played = 0  # world steps of all episodes learned from, each of which comes once
@@ -88,7 +88,7 @@ class Coma(EpisodeLearner):
 
     def learn(self, batch: Episode, steps: int) -> None:
         """The critic first, then the actors with its advantages."""
-        data = cut(batch, steps)
+        data = cut(batch, steps, self.nets.place)
         self.played += int(batch.filled.sum())
         unroll = self._unroll.filled(batch, steps)
         out = unroll.forward(self.agent, steps + 1).detach().requires_grad_()
@@ -104,10 +104,10 @@ class Coma(EpisodeLearner):
 
     def _actions(self, data: TeamBatch, policy: Tensor) -> Tensor:
         """What was played [T + 1, B, A], and in every episode's last state what the policy would play there."""
-        action = torch.zeros(policy.shape[:-1], dtype=torch.int64)
+        action = data.action.new_zeros(policy.shape[:-1])
         action[:-1] = data.action.permute(1, 2, 0)
-        last, episode = data.mask.sum(0).long(), torch.arange(policy.shape[1])
-        draws = torch.from_numpy(self.rng.random(policy.shape[1:3])).unsqueeze(-1)
+        last, episode = data.mask.sum(0).long(), torch.arange(policy.shape[1], device=self.nets.place)
+        draws = torch.from_numpy(self.rng.random(policy.shape[1:3])).to(self.nets.place).unsqueeze(-1)
         reached = policy[last, episode].double().cumsum(-1)
         action[last, episode] = (reached <= draws * reached[..., -1:]).sum(-1)
         return action
@@ -119,16 +119,17 @@ class Coma(EpisodeLearner):
         exists = torch.cat([torch.ones_like(data.mask[:1]), data.mask])  # a state, if a step led to it
         chosen *= exists[..., None, None]
         joint = chosen.unsqueeze(2).expand(*time, agents, self.shape.actions)
-        others = joint * (1 - torch.eye(agents)).view(1, 1, agents, agents, 1)
+        number = torch.eye(agents, device=self.nets.place)
+        others = joint * (1 - number).view(1, 1, agents, agents, 1)
         last = torch.zeros_like(chosen)
         last[1:] = chosen[:-1]
         return torch.cat(
             [
                 data.state.unsqueeze(2).expand(*time, self.shape.state),
-                torch.from_numpy(batch.obs["obs"][:, : len(action)]).transpose(0, 1),
+                torch.from_numpy(batch.obs["obs"][:, : len(action)]).to(self.nets.place).transpose(0, 1),
                 others.flatten(3),
                 last.flatten(2).unsqueeze(2).expand(*time, agents * self.shape.actions),
-                torch.eye(agents).expand(*time, agents),
+                number.expand(*time, agents),
             ],
             -1,
         )
@@ -139,7 +140,7 @@ class Coma(EpisodeLearner):
         As in PyMARL the last step comes first; the values [T, B, A, n] are those before each step of the critic.
         """
         target = self._target(inputs, action, data)
-        values = torch.zeros(*action[:-1].shape, self.shape.actions)
+        values = target.new_zeros(*action[:-1].shape, self.shape.actions)
         losses, norms = [], []
         for t in reversed(range(len(target))):
             weight = data.mask[t].unsqueeze(-1).expand_as(target[t])

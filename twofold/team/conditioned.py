@@ -55,9 +55,9 @@ class RowBatch:
     mask: Tensor  # [T, R]
 
 
-def rows_of(batch: Episode, steps: int) -> RowBatch:
+def rows_of(batch: Episode, steps: int, place: torch.device | None = None) -> RowBatch:
     """Replayed episodes, every agent of every episode a row of its own."""
-    data = cut(batch, steps)
+    data = cut(batch, steps, place)
     agents = data.action.shape[0]
 
     def each(team: Tensor) -> Tensor:  # [T, B, ...] for the whole team -> [T, R, ...]
@@ -66,7 +66,7 @@ def rows_of(batch: Episode, steps: int) -> RowBatch:
     def own(by_agent: Tensor) -> Tensor:  # [A, T, B, ...] -> [T, R, ...]
         return by_agent.transpose(0, 1).flatten(1, 2)
 
-    obs = torch.from_numpy(batch.obs["obs"][:, : steps + 1]).permute(2, 1, 0, 3)
+    obs = torch.from_numpy(batch.obs["obs"][:, : steps + 1]).to(place).permute(2, 1, 0, 3)
     return RowBatch(
         own(obs), each(data.state), own(data.avail), own(data.action), _others(batch, data.action, steps),
         each(data.reward), each(data.terminated), each(data.mask),
@@ -81,7 +81,9 @@ def _others(batch: Episode, action: Tensor, steps: int) -> Tensor:
     ]
     parts = [torch.stack(mates, 1).flatten(1, 2)] if mates else []
     if "others" in batch.obs:
-        hidden = torch.from_numpy(batch.obs["others"][:, 1 : steps + 1]).long().transpose(0, 1)
+        hidden = (
+            torch.from_numpy(batch.obs["others"][:, 1 : steps + 1]).to(action.device).long().transpose(0, 1)
+        )
         parts.append(hidden.unsqueeze(1).expand(-1, agents, -1, -1).flatten(1, 2))
     return torch.cat(parts, -1)
 
@@ -103,7 +105,7 @@ class ConditionedQ:
         self.cfg, self.nets = cfg, nets
         self.agent = nets.agent(extra=size, blank=cfg.model_columns == "zero")
         self.target_agent = copy_of(self.agent)
-        self.online = weights_of(self.agent, cfg)
+        self.online = weights_of(self.agent, cfg, place=nets.place)
         self.target = Target(self.target_agent, self.online, cfg.target_update_interval)
         self.scale = RewardScale(cfg.standardise_rewards)
         self._room = AgentUnroll(nets, self.agent)
@@ -190,20 +192,20 @@ class ConditionedPolicy(ABC):
 
     def __init__(self, history: Recurrent, team: TeamPolicy) -> None:
         self.team = team
-        self.memory = torch.zeros(team.nets.shape.agents, team.rows, history.width)
+        self.memory = team.hidden.new_zeros(team.nets.shape.agents, team.rows, history.width)
 
     @abstractmethod
     def condition(self, seen: Tensor, obs: dict[str, Array]) -> tuple[Tensor, Tensor]:
         """The model's columns and its next memory, each [A * N, ...], from observations [A, N, d]."""
 
     def reset(self, rows: Array) -> None:
-        self.memory[:, torch.from_numpy(np.asarray(rows, bool))] = 0
+        self.memory[:, torch.from_numpy(np.asarray(rows, bool)).to(self.memory.device)] = 0
         self.team.reset(rows)
 
     @torch.no_grad()
     def act(self, obs: Obs) -> Array:
         obs = named(obs)
-        seen = agents_first(obs["obs"])
+        seen = agents_first(obs["obs"]).to(self.memory.device)
         extra, memory = self.condition(seen, obs)
         self.memory = memory.view_as(self.memory)
         return self.team.choose(self.team.values(obs, extra.view(*seen.shape[:2], -1)), obs["avail"])
@@ -219,5 +221,5 @@ class ConditionedPolicy(ABC):
         return {"memory": self.memory.clone(), "team": self.team.state_dict()}
 
     def load_state_dict(self, state: State) -> None:
-        self.memory = torch.as_tensor(np.array(state["memory"]))
+        self.memory = torch.as_tensor(np.array(state["memory"])).to(self.memory.device)
         self.team.load_state_dict(state["team"])

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from twofold.base.setting import setting, settings
+from twofold.core.experience import Array
 from twofold.core.schedules import Schedule
 from twofold.nets import copy_of
 from twofold.nets.recurrent import Recurrent, Unroll
@@ -49,16 +50,19 @@ class TeamBatch:
     mask: Tensor  # [T, B]
 
 
-def cut(batch: Episode, steps: int) -> TeamBatch:
+def cut(batch: Episode, steps: int, place: torch.device | None = None) -> TeamBatch:
     """The first `steps` steps of replayed episodes as tensors."""
-    obs = batch.obs
+
+    def tensor(array: Array) -> Tensor:
+        return torch.from_numpy(array).to(place)
+
     return TeamBatch(
-        torch.from_numpy(obs["state"][:, : steps + 1]).transpose(0, 1),
-        torch.from_numpy(obs["avail"][:, : steps + 1]).permute(2, 1, 0, 3) > 0,
-        torch.from_numpy(batch.action[:, :steps]).long().permute(2, 1, 0),
-        torch.from_numpy(batch.reward[:, :steps]).transpose(0, 1),
-        torch.from_numpy(batch.terminated[:, :steps]).float().t(),
-        torch.from_numpy(batch.filled[:, :steps]).float().t(),
+        tensor(batch.obs["state"][:, : steps + 1]).transpose(0, 1),
+        tensor(batch.obs["avail"][:, : steps + 1]).permute(2, 1, 0, 3) > 0,
+        tensor(batch.action[:, :steps]).long().permute(2, 1, 0),
+        tensor(batch.reward[:, :steps]).transpose(0, 1),
+        tensor(batch.terminated[:, :steps]).float().t(),
+        tensor(batch.filled[:, :steps]).float().t(),
     )
 
 
@@ -72,7 +76,7 @@ class QLearner(EpisodeLearner):
         self.agent, self.mixer = self.nets.agent(), self._make_mixer()
         self.target_agent = copy_of(self.agent)
         self.target_mixer = None if self.mixer is None else copy_of(self.mixer)
-        self.online = weights_of(_together(self.agent, self.mixer), cfg)
+        self.online = weights_of(_together(self.agent, self.mixer), cfg, place=self.nets.place)
         target = _together(self.target_agent, self.target_mixer)
         self.target = Target(target, self.online, cfg.target_update_interval)
         self.scale = RewardScale(cfg.standardise_rewards)
@@ -103,7 +107,7 @@ class QLearner(EpisodeLearner):
 
     def learn(self, batch: Episode, steps: int) -> None:
         """Squared errors against the target networks' values, through the mixer and back through time."""
-        data, unroll = cut(batch, steps), self._unroll.filled(batch, steps)
+        data, unroll = cut(batch, steps, self.nets.place), self._unroll.filled(batch, steps)
         qtran = self.cfg.mixer == "qtran"
         after = by_agent(unroll.forward(self.target_agent, steps + 1), self.shape)[:, 1:].clone()
         memory_after = self._memory(unroll, steps)[1:].clone() if qtran else None

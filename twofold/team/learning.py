@@ -127,10 +127,12 @@ class EpisodeLearner(ABC):
             load_named(module, state[name], name)
 
 
-def weights_of(module: nn.Module, cfg: TeamConfig, lr: float | None = None) -> Weights:
-    """The weights of a network with the optimiser that the settings ask for."""
-    rate = cfg.lr if lr is None else lr
-    return Weights(module, rate, optimiser=cfg.optimiser, eps=cfg.optim_eps, clip=cfg.grad_norm_clip)
+def weights_of(
+    module: nn.Module, cfg: TeamConfig, lr: float | None = None, *, place: torch.device | None = None
+) -> Weights:
+    """The weights of a network, moved to `place`, with the optimiser that the settings ask for."""
+    rate, moved = cfg.lr if lr is None else lr, module.to(place)
+    return Weights(moved, rate, optimiser=cfg.optimiser, eps=cfg.optim_eps, clip=cfg.grad_norm_clip)
 
 
 class AgentUnroll:
@@ -146,8 +148,10 @@ class AgentUnroll:
         rows = self.nets.shape.agents * count // self.agent.copies
         if self._room is None or self._room.rows != rows:
             self._room = Unroll(self.agent, limit + 1, rows)
+        place = self._room.x.device
         obs, action = torch.from_numpy(batch.obs["obs"]), torch.from_numpy(batch.action[:, :steps])
-        fill_episodes(self.nets, self._room.x[:, : steps + 1], obs[:, : steps + 1], action.long())
+        obs, action = obs[:, : steps + 1].to(place), action.long().to(place)
+        fill_episodes(self.nets, self._room.x[:, : steps + 1], obs, action)
         return self._room
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from twofold.base.device import check_cpu
 from twofold.base.errors import CheckpointError, UserError
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array, Obs
@@ -111,6 +112,7 @@ class OMG(EpisodeLearner):
 
     def __init__(self, cfg: OMGConfig, **given: Unpack[Given]) -> None:
         super().__init__(**given)
+        check_cpu(self.nets.place, "subgoals are learned")
         self.cfg, self.rng, generator = cfg, given["rngs"]["omg"], self.nets.generator
         self._normal = Normal(self.rng)
         state = self.shape.obs if cfg.obs_is_state else self.shape.state
@@ -128,12 +130,8 @@ class OMG(EpisodeLearner):
         self.mix = Schedule(cfg.mix_start, cfg.mix_finish, over=cfg.mix_updates, per="update")
         self.hits = HitRatio(cfg.horizon)
         self._history = History(self.model.history)
-        self._kept = {
-            "q": self.q,
-            "prior": self.prior_weights,
-            "model": self.model_weights,
-            "hits": self.hits,
-        }
+        self._kept = {"q": self.q, "prior": self.prior_weights}
+        self._kept |= {"model": self.model_weights, "hits": self.hits}
         self._acts = {"agent": self.q.agent, "model": self.model, "prior": self.prior}
         self._prior_ready, self._prior_checked = False, cfg.prior_explains == 0
         if Path(cfg.prior).exists():

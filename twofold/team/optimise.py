@@ -7,7 +7,6 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor, nn
 
-from twofold.base import tree
 from twofold.core.protocols import State
 from twofold.nets import Adam, Flat, track
 
@@ -39,7 +38,7 @@ class RMSProp:
         return {"square": self.square.clone()}
 
     def load_state_dict(self, state: State) -> None:
-        self.square.copy_(state["square"])
+        self.square.copy_(torch.as_tensor(state["square"]))
 
 
 class Weights:
@@ -73,19 +72,15 @@ class Weights:
 
     def load_state_dict(self, state: State) -> None:
         self.flat.values.copy_(torch.as_tensor(state["values"]))
-        self.optimiser.load_state_dict(tree.map(_tensor, state["optimiser"]))
-
-
-def _tensor(value: object) -> object:
-    """Arrays of a checkpoint as tensors; numbers as they are."""
-    return value if isinstance(value, (int, Tensor)) else torch.as_tensor(value)
+        self.optimiser.load_state_dict(state["optimiser"])
 
 
 class Target:
     """A slow copy of weights: taken over every `interval` updates, or mixed in by that share if it is below 1."""
 
     def __init__(self, copy: nn.Module, online: Weights, interval: float) -> None:
-        self.flat, self.online, self.interval = Flat(copy), online.flat, interval
+        self.online, self.interval = online.flat, interval
+        self.flat = Flat(copy.to(self.online.values.device))
         self.copied = 0  # updates at the last copy
 
     def track(self, updates: int) -> None:

@@ -6,6 +6,7 @@ from typing import Unpack
 
 import numpy as np
 
+from twofold.base.device import check_cpu
 from twofold.base.setting import setting, settings
 from twofold.core.protocols import State
 from twofold.core.schedules import Schedule
@@ -43,6 +44,7 @@ class PriorLearner(EpisodeLearner):
 
     def __init__(self, cfg: PriorConfig, **given: Unpack[Given]) -> None:
         super().__init__(**given)
+        check_cpu(self.nets.place, "priors are learned")
         self.cfg = cfg
         state = self.shape.obs if cfg.obs_is_state else self.shape.state
         self.prior = Prior(state, cfg.model_hidden, cfg.subgoal_dim, generator=self.nets.generator)

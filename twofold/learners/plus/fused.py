@@ -119,7 +119,7 @@ class FusedSale(TorchDescent):
             self._allocate(obs.shape[0])
 
     def tensors(self, items: Transition) -> Batch[Tensor]:
-        return cast(Batch[Tensor], as_tensors(items))
+        return cast(Batch[Tensor], as_tensors(items, self.nets.critic.values.device))
 
     def renew(self, share: float) -> None:
         for frozen in self._frozen:

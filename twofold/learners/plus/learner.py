@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from twofold.base import tree
 from twofold.base.errors import ConfigError
 from twofold.base.foreign import AnySpace
 from twofold.core.experience import Array, Transition
@@ -25,7 +24,7 @@ from twofold.learners.plus.policy import PlusPolicy
 from twofold.learners.plus.sale import Embeds
 from twofold.learners.plus.writer import FollowingWriter, parted, vectors
 from twofold.learners.policy import GaussianPolicy
-from twofold.learners.td3 import TD3, tensors_of
+from twofold.learners.td3 import TD3
 from twofold.learners.vector import vector_size
 from twofold.nets.flat import Adam
 from twofold.nets.normaliser import Normaliser
@@ -182,7 +181,7 @@ class TD3Plus(TD3):
         super().load_state_dict(state)
         if self.sale is not None and self.encoder_optimiser is not None:
             load_module(self.sale.encoder.module, state["encoder"], "encoder")
-            self.encoder_optimiser.load_state_dict(tree.map(tensors_of, state["encoder_optimiser"]))
+            self.encoder_optimiser.load_state_dict(state["encoder_optimiser"])
         if self.bounds is not None:
             self.bounds.load_state_dict(state["bounds"])
         if self.normaliser is not None:
