@@ -34,7 +34,10 @@ def wheel(folder: Path) -> Path:
     """Build the wheel of the last commit in a folder of its own, with the setuptools that is installed."""
     source, made = folder / "source", folder / "made"
     source.mkdir(parents=True)
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": committed(source), "PYTHONHASHSEED": "0"}
+    # Where the C engine was compiled must not be inside of it.
+    flags = f"{os.environ.get('CFLAGS', '')} -g0 -ffile-prefix-map={source}=."
+    when = committed(source)
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": when, "PYTHONHASHSEED": "0", "CFLAGS": flags}
     build = [
         sys.executable,
         "-m",
@@ -105,7 +108,7 @@ def main(target: Path) -> None:
         archive = sources(Path(folder) / "sources")
         check_sources(archive, made, Path(folder))
         (target / archive.name).write_bytes(archive.read_bytes())
-    bill = target / f"{made.name.split('-py3')[0]}.cdx.json"
+    bill = target / f"{'-'.join(made.name.split('-')[:2])}.cdx.json"
     bill.write_text(json.dumps(sbom(), indent=1) + "\n")
     files = [target / made.name, target / archive.name, bill]
     sums = "".join(f"{hashlib.sha256(f.read_bytes()).hexdigest()}  {f.name}\n" for f in files)
