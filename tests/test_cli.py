@@ -125,7 +125,7 @@ def test_a_run_that_has_not_begun_is_left_out_of_a_plot_and_named(
 
 def test_play_writes_a_video_into_the_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["play", str(run)]) == 0
-    assert (run / "play.mp4").stat().st_size > 1000
+    assert (run / "videos" / "best_seed3000000.mp4").stat().st_size > 1000
 
 
 def test_a_policy_of_the_zoo_never_writes_over_a_file(

@@ -51,4 +51,4 @@ def test_every_command_of_the_guide_works_in_order(place: Path) -> None:
     for command in COMMANDS if exports else [c for c in COMMANDS if "export" not in c]:
         done = shell(command, place)
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-    assert (place / "runs" / "first" / "play.mp4").exists()
+    assert (place / "runs" / "first" / "videos" / "best_seed3000000.mp4").exists()

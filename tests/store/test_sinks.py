@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import logging
 import os
 import subprocess
 import sys
@@ -88,7 +87,6 @@ def test_a_sink_that_fails_is_named_once_and_changes_no_byte(
     twofold.train(run=tmp_path / "alone", **SHORT)
     monkeypatch.setattr(Broken, "at", moment)
     monkeypatch.setitem(sinks.MAKERS, "wandb", Broken)
-    monkeypatch.setattr(logging.getLogger("twofold"), "propagate", True)
     twofold.train(run=tmp_path / "beside", log="wandb", **SHORT)
     said = [record.getMessage() for record in caplog.records if "wandb" in record.getMessage()]
     assert said == ["metrics cannot be written to wandb (the other side hung up): continuing without it"]
@@ -107,7 +105,6 @@ def test_a_package_that_is_absent_is_named_and_the_run_ends_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)
-    monkeypatch.setattr(logging.getLogger("twofold"), "propagate", True)
     assert twofold.train(run=tmp_path / "r", log="wandb", **SHORT).finished
     assert "needs the package 'wandb'" in caplog.text
 

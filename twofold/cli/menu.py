@@ -97,7 +97,7 @@ class Play:
     run: str | None = place(_RUN, "RUN", default=None, kind="run")
     zoo: str | None = option(_ZOO, default=None, metavar="NAME", kind="zoo")
     out: Path | None = option(
-        "the video, .mp4 or .gif (default RUN/play.mp4)",
+        "the video, .mp4 or .gif (default RUN/videos/best_seedN.mp4)",
         default=None,
         metavar="FILE",
         short="-o",
