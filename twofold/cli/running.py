@@ -293,12 +293,8 @@ def play(asked: menu.Play) -> int:
     frames, total = shown.play(world, policy.policy, asked.seed, frames=cannot is None and not asked.human)
     print(f"return     {total:.2f}")
     if frames:
-<<<<<<< HEAD
-        out = asked.out or _beside(asked, "play.mp4")
-=======
         out = asked.out or _beside(asked, f"videos/best_seed{asked.seed}.mp4")
         out.parent.mkdir(parents=True, exist_ok=True)
->>>>>>> main
         print(f"video      {shown.write_video(frames, out, frames_per_second(world))}")
     world.close()
     return 0
