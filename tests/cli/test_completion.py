@@ -36,7 +36,9 @@ def test_options_and_settings_that_matter() -> None:
 
 
 def test_values_of_options() -> None:
-    assert complete("twofold train --config=td3_p") == [f"--config=td3_{name}" for name in ("paper", "parl", "plus")]
+    assert complete("twofold train --config=td3_p") == [
+        f"--config=td3_{name}" for name in ("paper", "parl", "plus")
+    ]
     assert complete("twofold train --env_config=hop") == ["--env_config=hopper"]
     assert complete("twofold eval --zoo=hop") == ["--zoo=hopper"]
     assert complete("twofold compare --score=l") == ["--score=last"]
