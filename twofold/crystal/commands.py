@@ -112,7 +112,7 @@ def _relax_one(name: str, atoms: Atoms, asked: menu.Relax, make: Make) -> Row:
 
 
 def _said(atoms: Atoms) -> str:
-    return f"{atoms.get_potential_energy():.4f} eV, largest force {largest(atoms.get_forces()):.4f} eV/A"
+    return f"{atoms.get_potential_energy():.3f} eV, {largest(atoms.get_forces()):.4f} eV/A"
 
 
 def _write(atoms: Atoms, name: str, asked: menu.Relax) -> None:
