@@ -68,8 +68,8 @@ bench: dev            ## all speeds: TD3 against peers, items, teams, the fast w
 fuzz: dev             ## hostile files and command lines: make fuzz MINUTES=30 SEED=1 TARGETS="policy config"
 	$(BIN)/python tests/fuzz/run.py --minutes=$(or $(MINUTES),5) --seed=$(or $(SEED),0) $(TARGETS)
 
-dist: dev             ## a release: the wheel (built twice, the same bytes), its bill of materials, checksums
-	$(BIN)/python release/dist.py
+dist: dev             ## a release: wheel (built twice, the same bytes), sources, bill of materials, checksums; then tried
+	rm -rf dist && $(BIN)/python release/dist.py && $(BIN)/python release/clean.py dist/*.whl
 
 licences: dev         ## docs/licences.md from what is installed
 	$(BIN)/python release/sbom.py licences > docs/licences.md

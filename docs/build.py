@@ -24,6 +24,7 @@ _LINK = re.compile(r"\]\((?!\w+:|#|<)([^)\s#]+)(#[^)]*)?\)")
 def generated() -> dict[str, str]:
     """Every made page by its place in the site."""
     pages = {
+        "reference/commands.md": commands_page(),
         "reference/settings.md": settings_page(),
         "decisions/index.md": decisions_page(),
         "tutorials/notebook.md": notebook_page(ROOT / "examples" / "first_steps.ipynb"),
@@ -45,6 +46,34 @@ def _index() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+# ---- commands ---------------------------------------------------------------------------------------------------
+
+
+def commands_page() -> str:
+    """What every command says of itself."""
+    from twofold.cli import help, menu
+
+    os.environ["COLUMNS"] = "80"
+    groups = menu.all_commands()
+    known = [one for group in groups.values() for one in group]
+    lines = [
+        "# Commands",
+        "",
+        "Made from the declarations in the code; `twofold COMMAND --help` prints the same.",
+        "",
+    ]
+    lines += [
+        "`twofold completion bash >> ~/.bashrc` completes commands, options, presets and run directories.",
+        "",
+    ]
+    for heading, group in groups.items():
+        lines += [f"## {heading or 'For every domain'}", ""]
+        for command in [one for one in group if not one.when]:
+            variants = [one for one in known if one.name == command.name and one.when]
+            lines += [f"### {command.name}", "", "```text", help.of(command, variants), "```", ""]
+    return "\n".join(lines)
 
 
 # ---- settings ---------------------------------------------------------------------------------------------------
