@@ -73,6 +73,7 @@ def replay_memory(items: int = 1_000_000, chunk: int = 10_000) -> dict[str, floa
     import numpy as np
 
     from twofold.base import tree
+    from twofold.core.experience import Written
     from twofold.core.replay import Ring
     from twofold.core.writers import TransitionWriter
     from twofold.rows.envs import EnvRows
@@ -85,10 +86,11 @@ def replay_memory(items: int = 1_000_000, chunk: int = 10_000) -> dict[str, floa
     needed = [leaf for name, leaf in tree.items(blank) if name != "discount"]
     raw = 4 * items * sum(int(np.prod(leaf.shape[1:])) for leaf in needed)
     some = tree.map(lambda leaf: np.ones((chunk, *leaf.shape[1:]), leaf.dtype), blank)
+    written = Written(some, np.zeros(chunk, np.int64), np.zeros(chunk, bool))
     before = resident_bytes()
     ring = Ring(items, blank, np.random.default_rng(0))
     for _ in range(items // chunk):
-        ring.add(some)
+        ring.add(written)
     taken = resident_bytes() - before
     return {
         "items": items,

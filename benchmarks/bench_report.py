@@ -97,28 +97,27 @@ def _spread(found: dict[str, Any], form: str) -> str:
 
 
 def _updates(found: dict[str, dict[str, float]]) -> list[str]:
-    """Fused and autograd updates against matrix products, and how quiet it was."""
-    head = [
-        "threads",
-        "products",
-        "fused",
-        "autograd",
-        "fused / products",
-        "quiet chunks",
-    ]
+    """Updates by each engine against matrix products, and how quiet it was."""
+    engines = ("native", "fused", "autograd")
+    head = ["", "products", *engines, *(f"{name} / products" for name in engines), "quiet chunks"]
     rows = [
         [
-            threads,
-            *(f"{one[f'{name}_per_second']:.1f}" for name in ("products", "fused", "autograd")),
-            f"{one['fused_share_of_products']:.2f}",
+            case,
+            *(_number(one.get(f"{name}_per_second"), ".1f") for name in ("products", *engines)),
+            *(_number(one.get(f"{name}_share_of_products"), ".2f") for name in engines),
             f"{one['quiet_chunks']:.0%}",
         ]
-        for threads, one in found.items()
+        for case, one in found.items()
     ]
     return [
         table(head, rows),
-        "`products` are the matrix products of the same update and nothing else, with as many torch threads.",
+        "`products` are the matrix products of the same update and nothing else, with as many torch threads; an update "
+        "is the learner's whole one as the trainer calls it.",
     ]
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else f"{value:{form}}"
 
 
 def draw(record: dict[str, Any], path: Path) -> None:

@@ -10,9 +10,11 @@ a million, random steps at first, TensorBoard on, evaluation off; everything els
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.metadata
 import json
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -20,6 +22,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
+import bench_checkouts
 import gymnasium as gym
 from updates import machine_seconds
 
@@ -213,20 +216,47 @@ def _tianshou_algorithm(env: gym.Env) -> Any:
     )
 
 
+def cleanrl(script: str, threads: int, window: Window, folder: str, checkout: str) -> None:
+    settings = {
+        "env_id": CLOCKED,
+        "total_timesteps": FOREVER,
+        "learning_rate": LEARNING_RATE,
+        "buffer_size": REPLAY,
+        "batch_size": BATCH,
+        "learning_starts": window.warmup,
+        "policy_frequency": DELAY,
+        "exploration_noise": NOISE,
+    }
+    bench_checkouts.cleanrl(checkout, script, threads, settings, folder)
+
+
+def authors(threads: int, window: Window, folder: str, checkout: str) -> None:
+    bench_checkouts.authors(checkout, make(), threads, BATCH, window.warmup, NOISE)
+
+
 SYSTEMS: dict[str, Callable[[int, Window, str], None]] = {
     "twofold": twofold,
     "stable-baselines3": stable_baselines3,
     "sbx-rl": sbx,
     "tianshou": tianshou,
 }
+# Measured where a checkout is given: the name of the checkout, and what runs it.
+CHECKOUTS: dict[str, tuple[str, Callable[[int, Window, str, str], None]]] = {
+    "cleanrl": ("cleanrl", partial(cleanrl, "td3_continuous_action.py")),
+    "cleanrl-jax": ("cleanrl", partial(cleanrl, "td3_continuous_action_jax.py")),
+    "td3-authors": ("td3", authors),
+}
 
 
-def run(name: str, threads: int, window: Window) -> dict[str, Any]:
+def run(name: str, threads: int, window: Window, checkout: str | None) -> dict[str, Any]:
     """Train until the clock ends it."""
     register(window)
     with tempfile.TemporaryDirectory() as folder:
         try:
-            SYSTEMS[name](threads, window, folder)
+            if checkout is None:
+                SYSTEMS[name](threads, window, folder)
+            else:
+                CHECKOUTS[name][1](threads, window, folder, os.path.abspath(checkout))
         except Finished as finished:
             return asdict(finished.timing) | {"versions": versions()}
     raise RuntimeError(f"{name} ended before its clock")
@@ -244,15 +274,18 @@ def versions() -> dict[str, str]:
 def main() -> None:
     """Parse, place, run, print one line of JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("system", choices=SYSTEMS)
+    parser.add_argument("system", choices=[*SYSTEMS, *CHECKOUTS])
+    parser.add_argument("--checkout", help="folder of a code that is no package")
     parser.add_argument("--threads", type=int, default=1)
     for field, value in asdict(Window()).items():
         parser.add_argument(f"--{field}", type=type(value), default=value)
     given = vars(parser.parse_args())
-    name, threads = given.pop("system"), given.pop("threads")
+    name, threads, checkout = given.pop("system"), given.pop("threads"), given.pop("checkout")
     if hasattr(os, "sched_setaffinity"):  # JAX sizes its pool by the CPUs it may use
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
-    print(json.dumps(run(name, threads, Window(**given))))
+    with contextlib.redirect_stdout(sys.stderr):  # what a library prints is no result
+        found = run(name, threads, Window(**given), checkout)
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -81,6 +81,45 @@ def cost_of_checks(folder: Path, rounds: int = 600) -> dict[str, float]:
     return {**medians, "share of training time, %": 100 * share, "steps per second": 1e6 / whole}
 
 
+def cost_of_shapes(folder: Path, env: str, rounds: int = 400, steps: int = 25) -> dict[str, float]:
+    """Processor time of a collector's step with and without the checks of what the world gives, taken in turns."""
+    resolved = config.load("td3", env, replay={"buffer_size": 10_000}, trainer={"tensorboard": False})
+    trainer = assemble(Run.create(folder, resolved, "benchmark")).trainer
+    collector, world = trainer.collector, trainer.collector.world
+    collector.warmup = 0
+    collector.start()
+    ways = {
+        "checked": (world._stepped, world._put),
+        "unchecked": (partial(_stepped, world), partial(_put, world)),
+    }
+    found: dict[str, list[float]] = {"checked": [], "unchecked": [], "update": []}
+    for turn in range(rounds):
+        for way in sorted(ways, reverse=bool(turn % 2)):
+            world._stepped, world._put = ways[way]
+            taken = processor(lambda: [collector.step() for _ in range(steps)])
+            found[way].append(taken / steps)
+        found["update"].append(processor(partial(trainer.learner.update, trainer.replay.sample(256))))
+    trainer.keeper.run.close()
+    apart = statistics.median(a - b for a, b in zip(found["checked"], found["unchecked"], strict=True))
+    step, update = statistics.median(found["checked"]), statistics.median(found["update"])
+    return {
+        f"{env}: step of the collector": step * 1e6,
+        f"{env}: update": update * 1e6,
+        f"{env}: checks of shapes and kinds": apart * 1e6,
+        f"{env}: share of a training step, %": 100 * apart / (step + update),
+        f"{env}: share of a collecting step, %": 100 * apart / step,
+    }
+
+
+def _stepped(world: Any, row: int, action: Any) -> Any:
+    world.log.step(row, action)
+    return world.envs[row].step(action)
+
+
+def _put(world: Any, row: int, obs: Any) -> None:
+    world._obs[row] = obs
+
+
 def check_step(action: Any, reward: Any, obs: Any) -> None:
     finite.first_bad(action=action)
     finite.first_bad(reward=reward, obs=obs)
@@ -98,10 +137,10 @@ def cost_of_saving(folder: Path, steps_per_second: float, rounds: int = 6) -> di
     usual, work = zip(*[save_next(trainer, new) for _ in range(rounds)], strict=True)
     held = trainer.keeper.run.checkpoints.bytes_held()
     again = halfcheetah(folder, 1_000_000)
-    load = seconds(lambda: again._resume())
+    load = seconds(lambda: again.keeper.resume(again))
     after = save_next(again, new)[0]
     for made in (trainer, again):
-        made.run.close()
+        made.keeper.run.close()
     return {
         "bytes of replay": trainer.replay.nbytes,
         "bytes on disk, two checkpoints": held,
@@ -129,7 +168,7 @@ def save_next(trainer: Trainer, new: int) -> tuple[float, float]:
     trainer.replay.added += new
     trainer.collector.steps += new
     start = time.process_time()
-    wall = seconds(trainer.save)
+    wall = seconds(lambda: trainer.keeper.save(trainer))
     return wall, time.process_time() - start
 
 
@@ -223,6 +262,10 @@ def main() -> None:
         saving = cost_of_saving(scratch / "saving", checks["steps per second"])
         found = {
             "Checks for NaN and infinity (HalfCheetah-v5, 256-256, batch 256; microseconds of processor time)": checks,
+            "Checks of what a world gives (microseconds of processor time)": cost_of_shapes(
+                scratch / "pendulum", "pendulum"
+            )
+            | cost_of_shapes(scratch / "halfcheetah", "halfcheetah"),
             "Saving a run of a million transitions every 60 s": saving,
             "Reading it back": verify_alone(scratch / "saving"),
             "A killed environment worker": cost_of_a_lost_worker(),

@@ -1,83 +1,79 @@
-"""What a step of td3_plus costs beside one of td3: `python benchmarks/plus_cost.py [--steps=100] [--rounds=15]`.
+"""What a step of td3_plus and of td3_sale costs beside one of td3: `python benchmarks/plus_cost.py [--rounds=15]`.
 
-A step is acting, the world's step (HalfCheetah-v5), a batch from replay, an update, and replay's priorities, with one
-thread. Both presets take turns in one process; times are processor time, which a busy neighbour touches least. Writes
-benchmarks/results/td3_plus_cost.json.
+A step is acting, the world's step (HalfCheetah-v5), batches from replay, updates, and replay's priorities, with one
+thread and the engine that `auto` chooses. The presets take turns in one process; times are processor time, which a busy
+neighbour touches least. Writes benchmarks/results/td3_plus_cost.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
+import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from twofold.assemble import assemble, torch_as
+from twofold.assemble import Parts, assemble, torch_as
 from twofold.settings.config import load
 from twofold.store.provenance import provenance
 from twofold.store.run import Run
 
 RESULTS = Path(__file__).resolve().parent / "results"
-PRESETS = {"td3": {"learner": {"engine": "fused"}}, "td3_plus": {}}
+PRESETS = ("td3", "td3_plus", "td3_sale")
 HELD = 2_000  # items that replay holds when it begins
 
 
 def main() -> int:
-    import tempfile
-
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--steps", type=int, default=50, help="steps of a round")
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
     with torch_as(1), tempfile.TemporaryDirectory() as folder:
-        training = {name: begun(name, Path(folder) / name, own) for name, own in PRESETS.items()}
-        times: dict[str, list[float]] = {name: [] for name in training}
+        runs = {name: begun(name, Path(folder) / name) for name in PRESETS}
+        times: dict[str, list[float]] = {name: [] for name in PRESETS}
         for _ in range(options.rounds):
-            for name, step in training.items():
-                times[name].append(milliseconds(step, options.steps))
-    ratios = [plus / plain for plain, plus in zip(times["td3"], times["td3_plus"], strict=True)]
+            for name, parts in runs.items():
+                times[name].append(milliseconds(parts, options.steps))
+        engines = {name: parts.trainer.learner.engine_name for name, parts in runs.items()}
     found = {
-        "milliseconds_per_step": {name: round(statistics.median(taken), 3) for name, taken in times.items()},
-        "ratio_of_medians": round(statistics.median(times["td3_plus"]) / statistics.median(times["td3"]), 3),
-        "ratio_of_fastest": round(min(times["td3_plus"]) / min(times["td3"]), 3),
-        "median_of_ratios": round(statistics.median(ratios), 3),
-        "rounds": {name: [round(t, 3) for t in taken] for name, taken in times.items()},
-        "steps_per_round": options.steps,
-        "made_with": provenance(" ".join(sys.argv)),
+        name: {
+            "engine": engines[name],
+            "milliseconds_per_step": round(statistics.median(taken), 3),
+            "fastest": round(min(taken), 3),
+            "times_td3": round(statistics.median(a / b for a, b in zip(taken, times["td3"], strict=True)), 3),
+            "rounds": [round(t, 3) for t in taken],
+        }
+        for name, taken in times.items()
     }
-    (RESULTS / "td3_plus_cost.json").write_text(json.dumps(found, indent=1, default=str) + "\n")
-    print(json.dumps({k: v for k, v in found.items() if k != "rounds"}, indent=1, default=str))
+    about = {"load": os.getloadavg()[0], "made_with": provenance(" ".join(sys.argv))}
+    (RESULTS / "td3_plus_cost.json").write_text(json.dumps(found | about, indent=1) + "\n")
+    for name, row in found.items():
+        print(f"{name} ({row['engine']}): {row['milliseconds_per_step']} ms, {row['times_td3']} times td3")
     return 0
 
 
-def begun(preset: str, folder: Path, own: dict[str, Any]) -> Callable[[], None]:
-    """One step of a training run whose replay is filled."""
+def begun(preset: str, folder: Path) -> Parts:
+    """A training run whose replay is filled."""
     given = {"warmup": HELD, "tensorboard": False}
-    parts = assemble(Run.create(folder, load(preset, "halfcheetah", trainer=given, **own), "cost"))
-    trainer = parts.trainer
-    trainer.collector.start()
+    parts = assemble(Run.create(folder, load(preset, "halfcheetah", trainer=given), "cost"))
+    parts.trainer.collector.start()
     for _ in range(HELD):
-        trainer.collector.step()
-
-    def step() -> None:
-        trainer._collect()
-        trainer._update()
-
-    milliseconds(step, 50)  # what is allocated at first is not counted
-    return step
+        parts.trainer.collector.step()
+    milliseconds(parts, 50)  # what is allocated at first is not counted
+    return parts
 
 
-def milliseconds(step: Callable[[], None], count: int) -> float:
+def milliseconds(parts: Parts, steps: int) -> float:
     began = time.process_time()
-    for _ in range(count):
-        step()
-    return (time.process_time() - began) / count * 1e3
+    for _ in range(steps):
+        parts.trainer._collect()
+        parts.trainer._update()
+    return (time.process_time() - began) / steps * 1e3
 
 
 if __name__ == "__main__":

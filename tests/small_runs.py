@@ -15,6 +15,7 @@ VECTOR = {"actor_hidden": [8], "critic_hidden": [8]}
 AGENTS = {"hidden": 8}
 MODELS = {"subgoal_dim": 4, "model_hidden": 8}
 GRAPHS = {"sets": COPPER, "max_atoms": 4, "num_neighbors": 8, "max_steps": 20}
+SALE = {"target_every": 2, "expl_noise_hold": 3}  # often enough to happen in a short run
 Small = tuple[str, str | None, dict[str, Any], tuple[str, ...]]  # algorithm, world, settings, packages
 # For every registered world: an algorithm, a preset of it, settings that make both small, and packages it needs.
 WORLDS: dict[str, Small] = {
@@ -59,7 +60,7 @@ OTHER: dict[str, Small] = {
     "td3_hardcore": ("", "bipedal_hardcore", {"networks": VECTOR}, ()),
     "td3_hardcore_long": ("", "walker_hardcore", {"networks": VECTOR}, ()),
     "td3_hardcore_plus": ("", "walker_hardcore", {"networks": VECTOR}, ()),
-    "td3_plus": ("", "pendulum", {"networks": {"width": 8, "embedding": 4}}, ()),
+    "td3_sale": ("", "pendulum", {"networks": {"width": 8, "embedding": 4}, "learner": SALE}, ()),
     "td3_rec_reference": ("", "synthetic_users", {"env_args": USERS | _DEEPFM}, ()),
     "td3_crystal": WORLDS["crystal/spring"],
     "matd3": ("", "mpe_spread", {"networks": VECTOR}, ("mpe2",)),

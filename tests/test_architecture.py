@@ -114,6 +114,13 @@ ASKED = {
 }
 
 
+def test_the_engine_in_c_is_one_file_that_can_be_read() -> None:
+    (source,) = (ROOT / "native").glob("*.c")
+    text = [line.strip() for line in source.read_text().splitlines()]
+    assert len([line for line in text if line and not line.startswith("/*")]) <= 430
+    assert max(map(len, source.read_text().splitlines())) <= 120
+
+
 def test_nothing_is_asked_for_by_getattr_where_two_parts_meet() -> None:
     """A seam is a type: `hasattr` and `getattr(thing, "name", default)` are contracts that no checker sees."""
     found = set()

@@ -236,6 +236,7 @@ def in_pieces(
     """The same, giving way after every log line; closed there, the run is saved and can be resumed."""
     with run.held():
         if (test := run.test_scores()) is not None:
+            run.journal.finish()
             return test
         with run.journal.session(run.command):
             return (yield from _train(run, imports, progress or Quiet(), on_folder))

@@ -54,7 +54,7 @@ def sound(folder: Path) -> None:
     )
     assert provenance["packages"] and state["state"] == "finished"
     for name in ("starts.jsonl", "timing.jsonl"):
-        for line in (folder / name).read_text().splitlines():
+        for line in (folder / name).read_text().split("\n")[:-1]:  # readers leave half a last line out
             assert isinstance(json.loads(line), dict), f"{name}: {line[:200]}"
     record, problems = read_run(folder)
     assert (record.state, problems) == ("finished", [])

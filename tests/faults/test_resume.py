@@ -51,6 +51,7 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "n-step": {"learner": {"n_step": 3}},
     "averaged, Huber": {"learner": {"actor_average": 0.9, "huber": 1.0}},
     "autograd": {"learner": {"engine": "autograd", "policy_delay": 3}},
+    "fused": {"learner": {"engine": "fused", "policy_delay": 3}},
     "recent items": {"replay": {"recent_share": 0.5, "recent_items": 3}},
     "steps before ends": {"replay": {"ending_share": 0.5, "ending_steps": 2}, "learner": {"n_step": 2}},
     "noise by the episode": {"learner": {"expl_noise": {"end": 0.05, "over": 9, "per": "episode"}}},
@@ -181,6 +182,18 @@ def test_a_learner_stopped_after_everything_it_does_ends_in_the_same_bytes(
 ) -> None:
     monkeypatch.chdir(tmp_path)  # a user model that is fitted first is kept beside the runs
     same_after_all_stops(tmp_path, resolved_for("algorithm", name, 1))
+
+
+@pytest.mark.parametrize("name", ["td3", "iql_omg"])
+def test_saving_at_any_time_changes_nothing(tmp_path: Path, name: str) -> None:
+    """Checkpoints by the clock come at other steps when the machine is busy."""
+    resolved = resolved_for("algorithm", name, 1)
+    assert trained(tmp_path / "straight", resolved, Things)
+    parts = built(tmp_path / "saved", resolved)
+    parts.keeper._due = lambda step: True  # type: ignore[method-assign]
+    parts.trainer.train()
+    parts.close()
+    assert digest(tmp_path / "saved") == digest(tmp_path / "straight")
 
 
 @pytest.mark.parametrize("name", VARIANTS)

@@ -15,6 +15,7 @@ WALKS = (*SHORT, "trainer.eval_every=300")
 # Name, --env-config, settings, and the call of the collector that is interrupted.
 RUNS = [
     ("in the warm-up", "pendulum", SHORT, 60),
+    ("two threads", "pendulum", (*SHORT, "threads=2"), 170),
     ("three rows", "pendulum", (*SHORT, "trainer.rows=3"), 61),
     ("fast walker", "walker", (*WALKS, "trainer.rows=3"), 61),
     ("BipedalWalker", "bipedal", WALKS, 170),

@@ -33,6 +33,11 @@ def paths(document: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found + [path for key, value in inside for path in paths(value, (*at, key))]
 
 
+def values() -> st.SearchStrategy[Any]:
+    """One of those that nobody expects, to be changed at will."""
+    return st.sampled_from(VALUES).map(copy.deepcopy)
+
+
 @st.composite
 def documents(draw: st.DrawFn, right: Any, most: int = 3) -> bytes:
     """JSON that was right until one to `most` of its places were changed, taken away or added to."""
@@ -40,22 +45,20 @@ def documents(draw: st.DrawFn, right: Any, most: int = 3) -> bytes:
     for _ in range(draw(st.integers(1, most))):
         known = paths(document)
         if not known:
-            return json.dumps(draw(st.sampled_from(VALUES))).encode()
+            return json.dumps(draw(values())).encode()
         *above, last = draw(st.sampled_from(known))
         place = document
         for key in above:
             place = place[key]
         deed = draw(st.sampled_from(["replace", "replace", "remove", "add"]))
         if deed == "replace":
-            place[last] = draw(st.sampled_from(VALUES))
+            place[last] = draw(values())
         elif deed == "remove":
             del place[last]
         elif isinstance(place, dict):
-            place[draw(st.sampled_from(["", "x", "@", "format", "__class__", "é" * 50]))] = draw(
-                st.sampled_from(VALUES)
-            )
+            place[draw(st.sampled_from(["", "x", "@", "format", "__class__", "é" * 50]))] = draw(values())
         else:
-            place.insert(0, draw(st.sampled_from(VALUES)))
+            place.insert(0, draw(values()))
     return json.dumps(document).encode()
 
 

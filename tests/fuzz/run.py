@@ -26,7 +26,7 @@ sys.path[:0] = [str(HERE), str(ROOT)]
 
 from hypothesis import HealthCheck, Phase, given, seed, settings  # noqa: E402
 from hypothesis.database import DirectoryBasedExampleDatabase  # noqa: E402
-from targets import TARGETS, Case, Target  # noqa: E402
+from targets import TARGETS, Case, Hang, Target  # noqa: E402
 
 STATE = Path(".fuzz")
 ROUND = 100  # cases of a target before it is the next one's turn
@@ -135,7 +135,7 @@ def turn(name: str, target: Target, count: dict[str, float], first: int, databas
     try:
         count["cases"] += attack(target, first * 1_000_003 + int(count["rounds"]), database=database)
         return 0
-    except Exception as error:
+    except (Exception, Hang) as error:
         count["findings"] += 1
         found(name, error)
         return 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import io
 import json
@@ -12,7 +13,7 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -54,7 +55,7 @@ class Case:
         return cls(record["slot"], record["content"].encode("latin-1"))
 
 
-class Hang(Exception):
+class Hang(BaseException):
     """A case took too long."""
 
 
@@ -126,16 +127,24 @@ def quietly(argv: list[str]) -> tuple[int, str]:
     return code, said.getvalue()
 
 
+@cache
+def finished_run() -> Path:
+    """A run of ours that came to its end; it is made once."""
+    place = Path(tempfile.mkdtemp(prefix="twofold-fuzz-run-", dir=_memory()))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    hidden = {"networks.actor_hidden": [4], "networks.critic_hidden": [4]}
+    short = {"env_args.kwargs": {"max_episode_steps": 5}}
+    api.train("td3", "pendulum", run=place / "run", **SMALL, **hidden, **short)
+    return place / "run"
+
+
 class OfRun(Target):
     """A target that attacks a finished run of ours."""
 
     @cached_property
     def run(self) -> Path:
-        folder = self.place / "run"
-        hidden = {"networks.actor_hidden": [4], "networks.critic_hidden": [4]}
-        short = {"env_args.kwargs": {"max_episode_steps": 5}}
-        api.train("td3", "pendulum", run=folder, **SMALL, **hidden, **short)
-        return folder
+        shutil.copytree(finished_run(), self.place / "run")
+        return self.place / "run"
 
     def record(self, name: str) -> Any:
         return json.loads((self.run / name).read_bytes())
@@ -430,7 +439,12 @@ def _nothing_is_run() -> Iterator[None]:
         "twofold.demo.demo",
         "twofold.assemble.score",
     ]
-    places += ["twofold.recsys.commands.serve", "twofold.lab.page.server.serve", "twofold.api.check_world"]
+    places += [
+        "twofold.recsys.prepare.fit_into",
+        "twofold.recsys.commands.serve",
+        "twofold.lab.page.server.serve",
+        "twofold.api.check_world",
+    ]
     with contextlib.ExitStack() as stack:
         for place in places:
             stack.enter_context(mock.patch(place, ended))

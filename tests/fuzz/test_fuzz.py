@@ -17,7 +17,7 @@ from targets import TARGETS, Case, Target
 FEW = 12
 
 
-@pytest.fixture(scope="module", params=[name for name in TARGETS if name != "csv"])
+@pytest.fixture(scope="module", params=TARGETS)
 def target(request: pytest.FixtureRequest) -> Iterator[Target]:
     pytest.importorskip({"structures": "ase", "csv": "pyarrow"}.get(request.param, "numpy"))
     made = TARGETS[request.param]()
@@ -33,7 +33,8 @@ def test_what_once_broke_is_refused_in_one_line_or_taken(target: Target) -> None
 
 
 def test_a_few_random_cases_are_refused_in_one_line_or_taken(target: Target) -> None:
-    assert attack(target, 1, FEW) >= FEW
+    if target.name != "csv":
+        assert attack(target, 1, FEW) >= FEW
 
 
 def test_a_case_is_kept_as_it_was() -> None:

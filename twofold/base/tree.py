@@ -18,13 +18,24 @@ Tree = TypeVar(
 Branch: TypeAlias = Any
 
 
+# Every step of a training asks: to ask the dataclass each time takes longer than to copy the arrays.
+_FIELDS: dict[type, tuple[str, ...] | None] = {}
+
+
 def _children(tree: object) -> dict[str, Branch] | None:
     """The named parts of a dict or dataclass; None for a leaf."""
     if isinstance(tree, dict):
         return tree
-    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-        return {field.name: getattr(tree, field.name) for field in dataclasses.fields(tree)}
-    return None
+    kind = type(tree)
+    if kind not in _FIELDS:
+        _FIELDS[kind] = _field_names(kind)
+    names = _FIELDS[kind]
+    return None if names is None else {name: getattr(tree, name) for name in names}
+
+
+def _field_names(kind: type) -> tuple[str, ...] | None:
+    """Those of a dataclass; None for any other type."""
+    return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else None
 
 
 def _rebuild(like: Branch, children: dict[str, Branch]) -> Branch:

@@ -95,11 +95,6 @@ class Learner(Protocol[Item]):
     updates: int
 
     @property
-    def engine_name(self) -> str:
-        """What computes its updates, for the record of a run."""
-        ...
-
-    @property
     def acting(self) -> nn.Module:
         """The network that acts when it counts."""
         ...
@@ -129,6 +124,14 @@ class Learner(Protocol[Item]):
         ...
 
     def load_policy_state(self, state: State) -> None: ...
+
+
+@runtime_checkable
+class ByEngine(Protocol):
+    """A learner that can compute its updates in several ways: the record of a run names the one that did."""
+
+    @property
+    def engine_name(self) -> str: ...
 
 
 class Keeper(Protocol):

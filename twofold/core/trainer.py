@@ -41,6 +41,7 @@ class TrainerConfig:
         aliases=("num_envs", "batch_size_run", "training_num"),
     )
     workers: int = setting("worker processes for the rows; 0: none", default=0, ge=0, neutral=True)
+    engine: Literal["process", "ray"] = setting("where workers live", default="process", neutral=True)
     hang_limit: float = setting(
         "seconds until a silent worker is restarted", default=30.0, gt=0, le=1e6, neutral=True
     )

@@ -398,7 +398,9 @@ LOOPS track_task(engine *e, int task) { /* torch's lerp: exact at both ends */
 
 /* ---- two threads ---- */
 
-enum { SPINS = 2000, YIELDS = 200 };
+/* How often to look before sleeping. The helper stays awake over the step of a world. The caller must not: while it
+   keeps its core busy, the scheduler cannot move a helper there that has lost its own to somebody else. */
+enum { SPINS = 1000, HELPER_YIELDS = 1500, CALLER_YIELDS = 50 };
 
 typedef struct team {
     engine *engine;
@@ -412,11 +414,10 @@ typedef struct team {
     int (*limit_threads)(int);
 } team;
 
-/* Wait until a word, masked, is as wanted: at first awake, because tasks are short; then asleep, because the scheduler
-   moves whoever waits for a core to the one that this frees, and that may be who is waited for. */
-static void await(team *t, atomic_uint *word, unsigned mask, unsigned wanted, atomic_int *sleeps,
+/* Wait until a word, masked, is as wanted: awake at first, because tasks are short, then asleep. */
+static void await(team *t, atomic_uint *word, unsigned mask, unsigned wanted, int yields, atomic_int *sleeps,
                   pthread_cond_t *news) {
-    for (int i = 0; i < SPINS + YIELDS; i++) {
+    for (int i = 0; i < SPINS + yields; i++) {
         if ((atomic_load(word) & mask) == wanted || atomic_load(&t->ends)) return;
         if (i >= SPINS) sched_yield();
 #if defined(__x86_64__)
@@ -444,7 +445,7 @@ static void *help(void *argument) {
     team *t = argument;
     t->limit_threads(1);
     for (;;) {
-        await(t, &t->ticket, 1, 1, &t->helper_sleeps, &t->opened);
+        await(t, &t->ticket, 1, 1, HELPER_YIELDS, &t->helper_sleeps, &t->opened);
         if (atomic_load(&t->ends)) return NULL;
         unsigned ticket = atomic_load(&t->ticket);
         if (ticket % 2 == 0 || !take(t, ticket)) continue;
@@ -464,7 +465,7 @@ static void together(engine *e, team *t, void (*task)(engine *, int)) {
     wake(t, &t->helper_sleeps, &t->opened);
     task(e, 0);
     if (take(t, ticket)) task(e, 1);
-    else await(t, &t->done, ~0u, ticket, &t->caller_sleeps, &t->closed);
+    else await(t, &t->done, ~0u, ticket, CALLER_YIELDS, &t->caller_sleeps, &t->closed);
 }
 
 /* ---- what Python calls ---- */

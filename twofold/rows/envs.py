@@ -129,6 +129,7 @@ class EnvRows(VectorEnv):
         self._obs = blank_like(self.single_observation_space, rows)
         blank = blank_like(self.single_observation_space, 1)
         self._like = tree.map(lambda leaf: leaf.reshape(leaf.shape[1:]), blank)
+        self._shape = () if isinstance(blank, dict) else blank.shape[1:]
         self._taken: object = None  # the type of the last observation that was found right
         self.render_mode = self.envs[0].render_mode
 
@@ -157,7 +158,7 @@ class EnvRows(VectorEnv):
     def _put(self, row: int, obs: tree.Branch) -> None:
         """Take a row's observation; one of another shape or kind ends the run."""
         if not isinstance(self._obs, dict):
-            if type(obs) is not np.ndarray or obs.dtype is not self._taken or obs.shape != self._like.shape:
+            if type(obs) is not np.ndarray or obs.dtype is not self._taken or obs.shape != self._shape:
                 if wrong := wrong_array(obs, self._like, cast=True):
                     self._refuse(row, f"the observation {wrong}")
                 self._taken = np.asarray(obs).dtype
@@ -181,12 +182,11 @@ class EnvRows(VectorEnv):
         """One environment's step, its five parts of the kinds that Gymnasium promises."""
         self.log.step(row, action)
         answer = self.envs[row].step(action)
-        if not isinstance(answer, (tuple, list)) or len(answer) != 5:
-            self._refuse(
-                row,
-                f"step gave {shown(answer)}, Gymnasium's has five parts: obs, reward, terminated, truncated, info",
-            )
-        _, reward, terminated, truncated, info = answer
+        try:
+            _, reward, terminated, truncated, info = answer
+        except (TypeError, ValueError):
+            parts = "obs, reward, terminated, truncated, info"
+            self._refuse(row, f"step gave {shown(answer)}, Gymnasium's has five parts: {parts}")
         usual = type(reward) in _NUMBERS and type(terminated) in _FLAGS and type(truncated) in _FLAGS
         if not usual or type(info) is not dict or "episode" in info:
             self._check_rest(row, reward, terminated, truncated, info)

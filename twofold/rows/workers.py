@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import collections
-import contextlib
-import ctypes
 import logging
-import multiprocessing
-import signal
 import time
-import traceback
-from collections.abc import Sequence
-from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -24,73 +17,11 @@ from twofold.base.errors import WorldError
 from twofold.base.foreign import Info
 from twofold.core.experience import Array, Obs, blank_like
 from twofold.core.protocols import State
-from twofold.rows.envs import EnvRows, EpisodeLog, MakeEnv, Seeds, rows_spaces
-from twofold.settings.imports import import_user_code
+from twofold.rows.envs import EpisodeLog, MakeEnv, Seeds, rows_spaces
+from twofold.rows.worker import BROKE_CONTRACT, FAILED, READY, Lost, PipeWorker, Task, Worker
 
-Worker = tuple[SpawnProcess, Connection]
-_READY = b"ready"
-_FAILED, _BROKE_CONTRACT = b"!", b"?"  # how a worker's last words begin
-_MESSAGE = 1_000  # letters of an environment's message that are told
 _START_LIMIT = 120.0  # seconds for a new process to import everything and make its environments
 log = logging.getLogger("twofold")
-
-
-def serve(
-    pipe: Connection, make_env: MakeEnv, part: tuple[int, int], fresh: bool, imports: tuple[str, ...]
-) -> None:
-    """The worker: answers reset, step and restore of its part of the rows until the parent is gone."""
-    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # Sent to the whole group: the parent decides what a signal means.
-        signal.signal(signum, signal.SIG_IGN)
-    _die_with_parent()
-    try:
-        import_user_code(imports)
-        world = EnvRows(make_env, part[1] - part[0], fresh=fresh, first=part[0])
-        pipe.send_bytes(_READY)
-        while True:
-            command, message = pipe.recv_bytes(), decode(pipe.recv_bytes())
-            pipe.send_bytes(encode(_answer(world, command, message)))
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        return
-    except WorldError as error:
-        pipe.send_bytes(_BROKE_CONTRACT + _told(str(error)))
-    except Exception as error:
-        pipe.send_bytes(_FAILED + _told(_cause(error)))
-
-
-def _cause(error: Exception) -> str:
-    """What an environment raised, and where."""
-    words = " ".join("".join(traceback.format_exception_only(error)).split())
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{words[:_MESSAGE]} (at {last.filename}:{last.lineno})"
-
-
-def _told(message: str) -> bytes:
-    """A message of bounded length that can be sent, whatever letters are in it."""
-    return message[: 2 * _MESSAGE].encode(errors="backslashreplace")
-
-
-def _die_with_parent() -> None:
-    """On Linux, even a hung worker ends when its parent is killed; elsewhere it ends at its next message."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-
-
-def _answer(world: EnvRows, command: bytes, message: dict[str, Array]) -> dict[str, Array]:
-    """Carry out one command on the rows of this worker."""
-    if command == b"step":
-        obs, reward, terminated, truncated, info = world.step(message["actions"])
-        answer = {"reward": reward, "terminated": terminated, "truncated": truncated}
-        answer |= {f"episode/{k}": v for k, v in info.get("episode", {}).items()}
-    elif command == b"reset":
-        seeds = [int(seed) for seed in message["seeds"]]
-        obs, _ = world.reset(seed=seeds, options={"reset_mask": message["mask"]})
-        answer = {}
-    else:
-        played = {k.removeprefix("actions/"): v for k, v in message.items() if k.startswith("actions/")}
-        world.restore({"seeds": message["seeds"], "actions": played})
-        obs, answer = world._obs, {}
-    return answer | {f"obs/{path}": np.ascontiguousarray(leaf) for path, leaf in tree.items(obs)}
 
 
 class WorkerRows(VectorEnv):
@@ -111,8 +42,9 @@ class WorkerRows(VectorEnv):
         hang_limit: float = 30.0,
         max_restarts: int = 10,
         window: float = 600.0,
+        spawn: Callable[[Task], Worker] = PipeWorker,
     ) -> None:
-        self._arguments = (make_env, fresh, imports)
+        self._new, self._arguments = spawn, (make_env, fresh, imports)
         self.hang_limit, self.max_restarts, self.window = hang_limit, max_restarts, window
         example = make_env()
         rows_spaces(self, rows, example)
@@ -121,7 +53,6 @@ class WorkerRows(VectorEnv):
             self.action_bounds = bounds
         self.log = EpisodeLog(rows)
         self._slices = [slice(int(p[0]), int(p[-1]) + 1) for p in np.array_split(np.arange(rows), workers)]
-        self._context = multiprocessing.get_context("spawn")
         self._failures: collections.deque[float] = collections.deque()
         self._obs = blank_like(self.single_observation_space, rows)
         self._starting = set(range(len(self._slices)))
@@ -129,13 +60,7 @@ class WorkerRows(VectorEnv):
 
     def _spawn(self, part: slice) -> Worker:
         make_env, fresh, imports = self._arguments
-        ours, theirs = self._context.Pipe()
-        process = self._context.Process(
-            target=serve, args=(theirs, make_env, (part.start, part.stop), fresh, imports), daemon=True
-        )
-        process.start()
-        theirs.close()
-        return process, ours
+        return self._new(Task(make_env, (part.start, part.stop), fresh, imports))
 
     def reset(self, *, seed: Seeds = None, options: Info | None = None) -> tuple[Obs, Info]:
         mask = (options or {}).get("reset_mask", np.ones(self.num_envs, bool))
@@ -218,34 +143,27 @@ class WorkerRows(VectorEnv):
 
     def _send(self, i: int, command: bytes, message: dict[str, Array]) -> None:
         self._wait_for_start(i)
-        pipe = self._worker(i)[1]
-        try:
-            pipe.send_bytes(command)
-            pipe.send_bytes(encode(message))
-        except OSError:
-            pass  # the answer will be missing, and _receive restarts the worker
+        self._worker(i).send(command, encode(message))
 
     def _wait_for_start(self, i: int) -> None:
         """A process needs seconds to begin, which must not be taken for a hang."""
         while i in self._starting:
             self._starting.discard(i)
             content = self._content(i, _START_LIMIT)
-            if content is not None and content != _READY:
+            if content is not None and content != READY:
                 self._restart(i, f"unexpected answer {content[:40]!r}")
 
     def _content(self, i: int, limit: float) -> bytes | None:
         """The bytes that the worker sent; None after it was restarted."""
-        process, pipe = self._worker(i)
+        cause, content = "", None
         try:
-            content = pipe.recv_bytes() if pipe.poll(limit) else None
-            cause = f"no answer within {limit:g} s"
-        except (EOFError, OSError):
-            process.join(1.0)
-            content, cause = None, f"the process died (exit code {process.exitcode})"
-        if content is not None and content[:1] == _BROKE_CONTRACT:  # a new process would do the same again
+            content = self._worker(i).receive(limit)
+        except Lost as lost:
+            cause = str(lost)
+        if content is not None and content[:1] == BROKE_CONTRACT:  # a new process would do the same again
             self.close_extras()
             raise WorldError(content[1:].decode(errors="replace"))
-        if content is not None and content[:1] == _FAILED:
+        if content is not None and content[:1] == FAILED:
             cause = content[1:].decode(errors="replace")
             content = None
         if content is None:
@@ -282,11 +200,7 @@ class WorkerRows(VectorEnv):
     def _stop(self, i: int) -> None:
         worker, self._workers[i] = self._workers[i], None
         if worker is not None:
-            process, pipe = worker
-            pipe.close()
-            process.kill()
-            process.join()
-            process.close()
+            worker.kill()
 
     def snapshot(self) -> State:
         return self.log.snapshot()

@@ -9,6 +9,7 @@ from twofold.core.experience import Array
 from twofold.core.protocols import World
 from twofold.core.trainer import TrainerConfig
 from twofold.rows.envs import EnvRows, MakeEnv
+from twofold.rows.worker import PipeWorker, Task, Worker
 from twofold.rows.workers import WorkerRows
 from twofold.settings.config import Config
 from twofold.settings.registry import worlds
@@ -19,6 +20,7 @@ class Where:
     """In which processes the rows of a world live, and how broken ones are treated."""
 
     workers: int = 0
+    engine: str = "process"  # or ray
     imports: tuple[str, ...] = ()
     hang_limit: float = 30.0
     max_restarts: int = 10
@@ -26,7 +28,7 @@ class Where:
 
     @staticmethod
     def of(cfg: TrainerConfig, imports: tuple[str, ...]) -> Where:
-        return Where(cfg.workers, imports, cfg.hang_limit, cfg.max_restarts, cfg.restart_window)
+        return Where(cfg.workers, cfg.engine, imports, cfg.hang_limit, cfg.max_restarts, cfg.restart_window)
 
 
 def make_rows(
@@ -50,7 +52,14 @@ def make_rows(
         hang_limit=where.hang_limit,
         max_restarts=where.max_restarts,
         window=where.window,
+        spawn=_ray_worker if where.engine == "ray" else PipeWorker,
     )
+
+
+def _ray_worker(task: Task) -> Worker:
+    from twofold.rows.ray_worker import RayWorker
+
+    return RayWorker(task)
 
 
 def make_world(config: Config, *, purpose: str, rows: int, imports: tuple[str, ...] = ()) -> World:

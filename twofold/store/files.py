@@ -113,7 +113,7 @@ def replace_bytes(path: Path, content: bytes) -> None:
         write_bytes(temporary, content)
         with _explained(path):
             os.replace(temporary, path)
-    except (OSError, CannotWrite):
+    except BaseException:  # a signal, too, leaves nothing half written
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise

@@ -90,6 +90,11 @@ class Journal:
         with files.disk_full_explained(self.folder, 10_000):
             files.replace_bytes(self.folder / "state.json", files.to_json(record))
 
+    def finish(self) -> None:
+        """Say that the run is finished, if the process that brought it to its end was killed before it did."""
+        if not self.finished_at(self._saved()):
+            self._write("finished", "")
+
     def finished_at(self, step: int) -> bool:
         """True if the run came to its end at this step, with as many steps asked for as now."""
         try:

@@ -22,7 +22,7 @@ from twofold.base.statistics import summaries
 from twofold.core import seeding
 from twofold.core.evaluate import Interrupted, evaluate
 from twofold.core.experience import Item
-from twofold.core.protocols import Episodes, Learner, Metrics, State, Summary, World
+from twofold.core.protocols import ByEngine, Episodes, Learner, Metrics, State, Summary, World
 from twofold.core.trainer import Trainer
 from twofold.store import files
 from twofold.store.checkpoint import load_replay, pack, unpack
@@ -32,6 +32,8 @@ from twofold.store.run import Run
 from twofold.store.selection import Selection, finalist
 
 log = logging.getLogger("twofold")
+# What a state of another shape than ours makes Python, numpy and torch say.
+_MISFITS = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RuntimeError)
 
 
 class RunKeeper:
@@ -139,7 +141,8 @@ class RunKeeper:
         else:
             self._restore(trainer, *found)
         self._check_space(trainer)
-        self.run.keep_engine(trainer.learner.engine_name, trainer.steps)
+        if isinstance(trainer.learner, ByEngine):
+            self.run.keep_engine(trainer.learner.engine_name, trainer.steps)
         self._saved_step, self._saved_at = trainer.steps, time.monotonic()
         return found is not None
 
@@ -147,7 +150,7 @@ class RunKeeper:
         try:
             trainer.load_state_dict(state)
             self.selection.load_state_dict(state["kept"])
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+        except _MISFITS as error:
             raise CheckpointError(f"the checkpoint of step {step} does not fit this run: {error!r}") from None
         load_replay(trainer.replay, pieces)
         self.run.cut(state["logs"])

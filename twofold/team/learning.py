@@ -99,10 +99,6 @@ class EpisodeLearner(ABC):
     def learn(self, batch: Episode, steps: int) -> None:
         """Improve all networks on the first `steps` steps of the episodes."""
 
-    @property
-    def engine_name(self) -> str:
-        return "autograd"
-
     def metrics(self) -> Metrics:
         return {f"learner/{name}": float(value) for name, value in self._metrics.items()}
 

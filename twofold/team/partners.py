@@ -37,9 +37,11 @@ def make_population(
 
     What is finished is not done again; a signal stops it like any training, and the same call goes on.
     """
-    files.own_folder(folder, *_OURS)
     partners: list[Partner] = []
     about: About | None = None
+    for algorithm in algorithms:  # what is wrong with any of them is said before the first is trained
+        resolve(layers_for(algorithm, env_config, flatten(settings)))
+    files.own_folder(folder, *_OURS)
     for algorithm in algorithms:
         for seed in seeds:
             given = flatten(settings) | {"seed": seed}

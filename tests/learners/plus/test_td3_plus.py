@@ -141,6 +141,13 @@ def test_a_penalty_on_actions_is_for_networks_with_embeddings() -> None:
         small_plus(actor_penalty=0.1)
 
 
+def test_another_device_is_refused() -> None:
+    nets = Networks(Constant(0.0, 0.0), Constant(0.0, 0.0))
+    nets.place = torch.device("meta")
+    with pytest.raises(ConfigError, match="td3_plus learns on the CPU alone; use cpu"):
+        plus_with(nets)
+
+
 def test_only_vectors_are_normalised() -> None:
     with pytest.raises(
         ConfigError, match=r"learner\.normalise_obs needs observations that are a vector.*set it to false"

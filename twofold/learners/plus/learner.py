@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from twofold.base.device import check_cpu
 from twofold.base.errors import ConfigError
 from twofold.base.foreign import AnySpace
 from twofold.core.experience import Array, Transition
@@ -54,6 +55,7 @@ class TD3Plus(TD3):
             action_space=action_space,
             rngs=rngs,
         )
+        check_cpu(networks.place, "td3_plus learns")
         self.actor_optimiser.betas = self.critic_optimiser.betas = cfg.adam_betas
         self.sale = self.engine if isinstance(self.engine, Embeds) else None
         if self.sale is None and cfg.actor_penalty > 0:

@@ -1,0 +1,83 @@
+"""Rows as Ray actors: the same bytes as in this process, also when an actor is killed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from twofold.assemble import run_to_end
+from twofold.base.errors import MissingPackage
+from twofold.rows import world as making
+from twofold.rows.envs import EnvRows
+from twofold.rows.workers import WorkerRows
+from twofold.settings.config import load
+from twofold.store.run import Run
+
+ROWS = 4
+PENDULUM = partial(gymnasium.make, "Pendulum-v1")
+SHORT: dict[str, Any] = {
+    "trainer.steps": 240,
+    "trainer.rows": ROWS,
+    "trainer.warmup": 80,
+    "trainer.eval_every": 120,
+    "trainer.eval_episodes": 1,
+    "trainer.test_episodes": 1,
+    "trainer.tensorboard": False,
+    "replay.batch_size": 16,
+}
+
+
+def test_without_ray_it_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    resolved = load("td3", "pendulum", **{**SHORT, "trainer.workers": 2, "trainer.engine": "ray"})
+    with pytest.raises(MissingPackage, match=r"trainer\.engine=ray needs the package 'ray'"):
+        run_to_end(Run.create(tmp_path / "run", resolved, "x"))
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[Any]:
+    module = pytest.importorskip("ray", reason="Ray needs the extra `ray`")
+    yield module
+    module.shutdown()
+
+
+@pytest.mark.slow
+def test_rows_on_ray_equal_rows_here_even_when_actors_are_killed(ray: Any) -> None:
+    far = WorkerRows(PENDULUM, ROWS, 2, spawn=making._ray_worker)
+    near = EnvRows(PENDULUM, ROWS)
+    rng, everyone = np.random.default_rng(0), np.ones(ROWS, bool)
+    try:
+        for rows in (far, near):
+            rows.reset(seed=[1, 2, 3, 4], options={"reset_mask": everyone})
+        for step in range(30):
+            actions = rng.uniform(-1, 1, (ROWS, 1)).astype(np.float32)
+            if step in (3, 4, 17):
+                worker = far._workers[step % 2]
+                assert worker is not None
+                ray.kill(worker._actor)  # type: ignore[attr-defined]
+            ours, theirs = far.step(actions), near.step(actions)
+            for one, other in zip(ours[:4], theirs[:4], strict=True):
+                assert np.array_equal(one, other)
+    finally:
+        far.close()
+        near.close()
+
+
+@pytest.mark.slow
+def test_a_run_on_ray_writes_the_bytes_of_a_run_here(ray: Any, tmp_path: Path) -> None:
+    def digest(name: str, **more: Any) -> str:
+        resolved = load("td3", "pendulum", **SHORT, **more)
+        run_to_end(Run.create(tmp_path / name, resolved, "x"))
+        names = ("metrics.jsonl", "evaluations.jsonl", "best.safetensors")
+        return hashlib.sha256(b"".join((tmp_path / name / n).read_bytes() for n in names[:2])).hexdigest()
+
+    here = digest("here")
+    assert digest("pipes", **{"trainer.workers": 2}) == here
+    assert digest("ray", **{"trainer.workers": 2, "trainer.engine": "ray"}) == here
