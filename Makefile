@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP = $(shell cat pyproject.toml constraints.txt setup.py twofold/native/engine.c | cksum | cut -d' ' -f1)
 
-.PHONY: demo test check format native sanitize faults fuzz dist licences lock learn bench clean
+.PHONY: demo test check format native sanitize faults fuzz dist licences lock learn docs bench clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -51,6 +51,11 @@ faults: dev           ## the long form of the fault tests
 learn: dev            ## learning tests: minutes to hours
 	$(BIN)/python -m pytest tests/learning -m slow
 
+docs: dev             ## the site into site/, links checked; then every command and snippet of the pages
+	$(BIN)/pip install -q -c constraints.txt -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build -q
+	$(BIN)/python -m pytest tests/docs tests/examples -m 'docs or not docs'
+
 # Each script also runs alone and writes benchmarks/results/NAME.{json,md}; the first makes a venv of its own for peers.
 bench: dev            ## all speeds: TD3 against peers, items, teams, the fast walker
 	$(BIN)/python benchmarks/bench.py
@@ -63,8 +68,8 @@ bench: dev            ## all speeds: TD3 against peers, items, teams, the fast w
 fuzz: dev             ## hostile files and command lines: make fuzz MINUTES=30 SEED=1 TARGETS="policy config"
 	$(BIN)/python tests/fuzz/run.py --minutes=$(or $(MINUTES),5) --seed=$(or $(SEED),0) $(TARGETS)
 
-dist: dev             ## a release: the wheel (built twice, the same bytes), its bill of materials, checksums
-	$(BIN)/python release/dist.py
+dist: dev             ## a release: wheel (built twice, the same bytes), sources, bill of materials, checksums; then tried
+	rm -rf dist && $(BIN)/python release/dist.py && $(BIN)/python release/clean.py dist/*.whl
 
 licences: dev         ## docs/licences.md from what is installed
 	$(BIN)/python release/sbom.py licences > docs/licences.md

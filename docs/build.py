@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import posixpath
@@ -9,10 +10,11 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+sys.path.insert(0, str(ROOT))
 RESULTS = ROOT / "benchmarks" / "results"
 # Pages of the repository that stand elsewhere in the site.
 ELSEWHERE = {"CHANGELOG.md": "changes.md", "CONTRIBUTING.md": "contributing.md", "README.md": "index.md"}
@@ -21,13 +23,12 @@ _LINK = re.compile(r"\]\((?!\w+:|#|<)([^)\s#]+)(#[^)]*)?\)")
 
 def generated() -> dict[str, str]:
     """Every made page by its place in the site."""
-    from index import results_index
-
     pages = {
+        "reference/commands.md": commands_page(),
         "reference/settings.md": settings_page(),
         "decisions/index.md": decisions_page(),
         "tutorials/notebook.md": notebook_page(ROOT / "examples" / "first_steps.ipynb"),
-        "results/index.md": results_index(),
+        "results/index.md": _index().results_index(),
     }
     pages |= {
         f"results/{path.name}": path.read_text() for path in RESULTS.glob("*.md") if path.stem != "README"
@@ -35,6 +36,44 @@ def generated() -> dict[str, str]:
     for name in ("CHANGELOG.md", "CONTRIBUTING.md"):
         pages[ELSEWHERE[name]] = (ROOT / name).read_text()
     return pages
+
+
+def _index() -> ModuleType:
+    """benchmarks/index.py, which is no package."""
+    spec = importlib.util.spec_from_file_location("benchmarks_index", ROOT / "benchmarks" / "index.py")
+    if spec is None or spec.loader is None:
+        raise FileNotFoundError("benchmarks/index.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# ---- commands ---------------------------------------------------------------------------------------------------
+
+
+def commands_page() -> str:
+    """What every command says of itself."""
+    from twofold.cli import help, menu
+
+    os.environ["COLUMNS"] = "80"
+    groups = menu.all_commands()
+    known = [one for group in groups.values() for one in group]
+    lines = [
+        "# Commands",
+        "",
+        "Made from the declarations in the code; `twofold COMMAND --help` prints the same.",
+        "",
+    ]
+    lines += [
+        "`twofold completion bash >> ~/.bashrc` completes commands, options, presets and run directories.",
+        "",
+    ]
+    for heading, group in groups.items():
+        lines += [f"## {heading or 'For every domain'}", ""]
+        for command in [one for one in group if not one.when]:
+            variants = [one for one in known if one.name == command.name and one.when]
+            lines += [f"### {command.name}", "", "```text", help.of(command, variants), "```", ""]
+    return "\n".join(lines)
 
 
 # ---- settings ---------------------------------------------------------------------------------------------------
@@ -85,13 +124,12 @@ def _section(title: str, cls: type, prefix: str, about: str = "") -> Iterator[st
     yield ""
 
 
-def _default(value: Any) -> str:
-    text = (
-        {None: "null", True: "true", False: "false"}.get(value)
-        if value is None or value in (True, False)
-        else None
-    )
-    return text or (repr(value) if isinstance(value, str) else str(value))
+def _default(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int) and abs(value) >= 10_000:
+        return f"{value:_}"
+    return repr(value) if isinstance(value, str) else str(value)
 
 
 def _cell(text: str) -> str:

@@ -1,4 +1,4 @@
-"""A release in dist/: the wheel, built twice with the same bytes, its bill of materials, checksums.
+"""A release in dist/: the wheel, built twice with the same bytes, the sources, the bill of materials, checksums.
 
 python release/dist.py [FOLDER]
 """
@@ -14,6 +14,7 @@ import sys
 import tarfile
 import tempfile
 from pathlib import Path
+from zipfile import ZipFile
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -33,7 +34,10 @@ def wheel(folder: Path) -> Path:
     """Build the wheel of the last commit in a folder of its own, with the setuptools that is installed."""
     source, made = folder / "source", folder / "made"
     source.mkdir(parents=True)
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": committed(source), "PYTHONHASHSEED": "0"}
+    # Where the C engine was compiled must not be inside of it.
+    flags = f"{os.environ.get('CFLAGS', '')} -g0 -ffile-prefix-map={source}=."
+    when = committed(source)
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": when, "PYTHONHASHSEED": "0", "CFLAGS": flags}
     build = [
         sys.executable,
         "-m",
@@ -51,6 +55,43 @@ def wheel(folder: Path) -> Path:
     return found
 
 
+def sources(folder: Path) -> Path:
+    """The sources of the last commit as an archive; the wheel that is built from them has the files of the wheel."""
+    source, made = folder / "source", folder / "made"
+    source.mkdir(parents=True)
+    made.mkdir()
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": committed(source)}
+    build = f"from setuptools import build_meta; build_meta.build_sdist({str(made)!r})"
+    subprocess.run(
+        [sys.executable, "-c", build], cwd=source, env=environment, check=True, stdout=subprocess.DEVNULL
+    )
+    (found,) = made.glob("*.tar.gz")
+    return found
+
+
+def check_sources(archive: Path, made: Path, folder: Path) -> None:
+    """Refuse sources from which another wheel would be built."""
+    built = folder / "from_sources"
+    build = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        str(built),
+    ]
+    subprocess.run([*build, str(archive)], check=True, umask=0o022)
+    (other,) = built.glob("*.whl")
+    names = [
+        {name for name in ZipFile(path).namelist() if not name.endswith(".so")} for path in (made, other)
+    ]
+    if missing := names[0] ^ names[1]:
+        raise SystemExit(f"{archive.name} builds another wheel: {sorted(missing)[:5]}")
+
+
 def wheel_twice(folder: Path) -> Path:
     """The wheel, after a second one in another place came out with the same bytes."""
     first, second = wheel(folder / "first"), wheel(folder / "second" / "elsewhere")
@@ -64,9 +105,12 @@ def main(target: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="twofold-dist-") as folder:
         made = wheel_twice(Path(folder))
         (target / made.name).write_bytes(made.read_bytes())
-    bill = target / f"{made.name.split('-py3')[0]}.cdx.json"
+        archive = sources(Path(folder) / "sources")
+        check_sources(archive, made, Path(folder))
+        (target / archive.name).write_bytes(archive.read_bytes())
+    bill = target / f"{'-'.join(made.name.split('-')[:2])}.cdx.json"
     bill.write_text(json.dumps(sbom(), indent=1) + "\n")
-    files = [target / made.name, bill]
+    files = [target / made.name, target / archive.name, bill]
     sums = "".join(f"{hashlib.sha256(f.read_bytes()).hexdigest()}  {f.name}\n" for f in files)
     (target / "SHA256SUMS").write_text(sums)
     print(sums, end="")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 import sys
+from itertools import takewhile
+from pathlib import Path
 
 import pytest
 
@@ -89,3 +92,28 @@ def test_runs_that_examples_name_are_made_by_examples() -> None:
     made = {word.removeprefix("--run=") for word in words if word.startswith("--run=")}
     named = {word for word in words if word.startswith("runs/")} - {"runs/coat", "runs/iql", "runs/vdn"}
     assert {name for name in named if not name.endswith("*")} <= made | {"runs/shop"}
+
+
+def pages() -> list[Path]:
+    root = Path(__file__).resolve().parents[2]
+    return [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").rglob("*.md"))]
+
+
+def test_every_command_line_of_the_pages_is_taken() -> None:
+    """As a shell gives it: comments, pipes and what runs beside it are not the command's."""
+    taken = 0
+    for page in pages():
+        blocks = re.findall(
+            r"```(?:bash|sh|console)\n(.*?)```", page.read_text().replace("\\\n", " "), re.DOTALL
+        )
+        for line in [line for block in blocks for line in block.splitlines()]:
+            found = re.match(r"(?:\$ )?(?:\S*/)?twofold (\w.*)", line.strip())
+            words = shlex.split(found[1], comments=True) if found else []
+            words = list(takewhile(lambda word: word not in ("|", "&", ">", ">>", "&&"), words))
+            if not words or "--help" in words:
+                continue
+            command, rest = find(words, ALL)
+            assert command is not None, f"{page}: {line}"
+            parse(command, rest)
+            taken += 1
+    assert taken > 50

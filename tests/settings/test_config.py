@@ -135,3 +135,12 @@ def test_what_acting_needs_is_resolved_without_the_world() -> None:
     values = plain(resolved.values) | {"env": "nobody/knows", "env_args.anything": 1}
     agent = agent_of(values)
     assert (agent.learner, agent.networks) == (resolved.config.learner, resolved.config.networks)
+
+
+def test_every_preset_says_what_it_is_in_one_whole_line() -> None:
+    from twofold.settings.presets import presets
+
+    for preset in [*presets("algs"), *presets("envs")]:
+        first, second, *_ = [*preset.path.read_text().splitlines(), ""]
+        goes_on = second.startswith("# ") and (second[2:3].islower() or first.rstrip()[-1] in ",;:(")
+        assert preset.about and not goes_on, preset.path

@@ -94,6 +94,12 @@ def unstyled(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).strip()
 
 
+def test_a_table_of_jobs_and_the_log_share_the_console() -> None:
+    from twofold.lab.watch import Board
+
+    assert Board()._console is Terminal().console
+
+
 def test_short_work_shows_nothing() -> None:
     shown, _ = terminal()
     with shown.task("quick", 10):

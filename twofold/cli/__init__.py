@@ -19,7 +19,9 @@ def main(argv: list[str] | None = None) -> int:
         if "--debug" in argv:
             raise
         return _complain(str(error), 2)
-    except (Stopped, Terminated) as stop:
+    except Stopped as stop:
+        return _complain(f"{stop}: everything is saved", stop.exit_code)
+    except Terminated as stop:
         return _complain(f"{stop}; nothing is left half written", stop.exit_code)
     except KeyboardInterrupt:
         return _complain("stopped by SIGINT; nothing is left half written", 130)

@@ -82,11 +82,13 @@ def _about_engines(wrong: list[str]) -> None:
         import torch
 
         from twofold.learners.config import EngineName
+        from twofold.native.library import absent
     except ImportError as error:
         wrong.append(f"torch cannot be imported: {error}")
         return
     names = [name for name in get_args(EngineName) if name != "auto"]
     _row("engines", f"{', '.join(names)} (learner.engine; auto takes the fastest that can)")
+    _row("native engine", absent() or "built, and of this version")
     _row("torch threads", f"{torch.get_num_threads()} by itself; a run takes `threads`, 1 by default")
     _row("cuda", f"{torch.version.cuda or 'not in this torch'}, {torch.cuda.device_count()} devices")
 

@@ -222,7 +222,7 @@ def _finish(work: Work) -> int:
         again = f"{program()} resume {told.folder}" if told.folder else "the same command"
         print(f"{stopped}: saved. Continue with: {again}", file=sys.stderr)
         return stopped.exit_code
-    print_scores(trained.test, "test, seeds never used for choosing")
+    print_scores(trained.test, "test seeds, never used for choosing")
     print(f"run        {trained.folder}")
     print(f"policy     {trained.folder / 'best.safetensors'}")
     print(f"curve      {trained.folder / 'curve.png'}")

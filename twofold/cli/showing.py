@@ -93,9 +93,9 @@ def _show_progress(run: Run) -> None:
     for record in run.evaluations.read()[-5:]:
         mean, std = (number(record, "return", name) for name in ("mean", "std"))
         step, world = number(record, "step"), text(record, "world")
-        print(f"step {step:<10} {world:<18} return {mean:.2f} ± {std:.2f}")
+        print(f"step {step:<10} {world:<18} return {mean:.2f}, sd {std:.2f}")
     if (scores := run.test_scores()) is not None:
-        print_scores(scores, "test")
+        print_scores(scores, "test seeds")
     print()
 
 
@@ -166,9 +166,13 @@ def _print_list(found: list[tuple[str, str, list[tuple[str, str]]]], word: str) 
 
 
 def print_scores(scores: Mapping[str, Mapping[str, Summary]], where: str) -> None:
-    """Mean, standard deviation and interval of every metric in every world."""
+    """Mean, standard deviation and interval of every metric in every world, in lines that fit 80 columns."""
+    counts = {int(s["episodes"]) for metrics in scores.values() for s in metrics.values()}
+    if not counts:
+        return
+    print(f"{max(counts)} episodes, {where}")
+    print(f"{'':<30} {'mean':>10} {'sd':>10}   95 % interval")
     for world, metrics in scores.items():
         for name, s in metrics.items():
-            interval = f"95 % interval [{s['low']:.2f}, {s['high']:.2f}]"
-            count = f"({s['episodes']:.0f} episodes, {where})"
-            print(f"{world:<10} {name:<12} {s['mean']:10.2f} ± {s['std']:.2f}  {interval}  {count}")
+            interval = f"[{s['low']:.2f}, {s['high']:.2f}]"
+            print(f"{world:<14} {name:<15} {s['mean']:10.2f} {s['std']:10.2f}   {interval}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import warnings
 from collections.abc import Callable
@@ -13,9 +14,9 @@ from ase import Atoms
 from ase.calculators.calculator import Calculator
 from ase.filters import FrechetCellFilter
 from ase.io import write
-from ase.optimize.optimize import Optimizer
 
 from twofold.base.errors import UserError
+from twofold.base.progress import Tell, task
 from twofold.base.values import Values
 from twofold.crystal import menu
 from twofold.crystal.calculators import Counted, calculator_factory
@@ -26,7 +27,9 @@ from twofold.crystal.spring import largest
 from twofold.crystal.structures import Distortion, load
 from twofold.crystal.viewer import page
 from twofold.show.panels import write_panel
+from twofold.store.whole import whole
 
+log = logging.getLogger("twofold")
 Make = Callable[[], Calculator]
 
 
@@ -89,13 +92,11 @@ def _relax_one(name: str, atoms: Atoms, asked: menu.Relax, make: Make) -> Row:
         from ase.io.trajectory import Trajectory
 
         optimiser.attach(Trajectory(asked.trajectory, "w", atoms))
-    if not asked.quiet:
-        optimiser.attach(lambda: _progress(name, atoms, optimiser))
-    with warnings.catch_warnings():
+    with task(f"relaxing {name}"[:40], asked.steps) as tell, warnings.catch_warnings():
+        if not asked.quiet:
+            optimiser.attach(lambda: tell(optimiser.nsteps, _said(atoms)))
         warnings.simplefilter("ignore")  # the table says what did not converge
         converged = bool(optimiser.run(fmax=asked.fmax, steps=asked.steps))
-    if not asked.quiet:
-        print(file=sys.stderr)
     if asked.out:
         _write(atoms, name, asked)
     report = optimiser.report if isinstance(optimiser, TD3Relaxer) else None
@@ -110,10 +111,8 @@ def _relax_one(name: str, atoms: Atoms, asked: menu.Relax, make: Make) -> Row:
     }
 
 
-def _progress(name: str, atoms: Atoms, optimiser: Optimizer) -> None:
-    line = f"{name}  step {optimiser.nsteps:4d}  energy {atoms.get_potential_energy():14.6f} eV  "
-    line += f"largest force {largest(atoms.get_forces()):9.5f} eV/A"
-    print(line, end="\r" if sys.stderr.isatty() else "\n", file=sys.stderr, flush=True)
+def _said(atoms: Atoms) -> str:
+    return f"{atoms.get_potential_energy():.3f} eV, {largest(atoms.get_forces()):.4f} eV/A"
 
 
 def _write(atoms: Atoms, name: str, asked: menu.Relax) -> None:
@@ -126,7 +125,8 @@ def _write(atoms: Atoms, name: str, asked: menu.Relax) -> None:
         suffix = place.suffix if place.suffix not in ("", ".csv") else ".cif"
         out = out / f"{place.stem.replace('*', '_').replace(':', '_')}{number}{suffix}"
     try:
-        write(out, atoms)
+        with whole(out) as beside:
+            write(beside, atoms)
     except Exception as problem:  # ASE's many writers fail in as many ways
         raise UserError(f"cannot write {out}: {problem}") from None
 
@@ -147,10 +147,12 @@ def relax_compare(asked: menu.RelaxCompare) -> int:
     for name in methods:
         method(name)
     starts = _starts(asked)
-    outcomes = compare(
-        starts, calculator_factory(asked.calculator), methods,
-        fmax=asked.fmax, steps=asked.steps, cell=asked.cell, progress=_tell,
-    )  # fmt: skip
+    with task("comparing", len(starts) * len(methods)) as tell:
+        told = _Told(tell)
+        outcomes = compare(
+            starts, calculator_factory(asked.calculator), methods,
+            fmax=asked.fmax, steps=asked.steps, cell=asked.cell, progress=told,
+        )  # fmt: skip
     out = asked.out
     out.mkdir(parents=True, exist_ok=True)
     text = table(summary(outcomes))
@@ -177,9 +179,17 @@ def _starts(asked: menu.RelaxCompare) -> dict[str, Atoms]:
     return starts
 
 
-def _tell(outcome: Outcome) -> None:
-    state = "relaxed" if outcome.converged else f"FAILED {outcome.error}"
-    print(f"{outcome.start:<30} {outcome.method:<15} {outcome.calls:5d} calls  {state}", file=sys.stderr)
+class _Told:
+    """Says how each method fared, and how many are done."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell, self._done = tell, 0
+
+    def __call__(self, outcome: Outcome) -> None:
+        self._done += 1
+        self._tell(self._done, outcome.method)
+        state = "relaxed" if outcome.converged else f"FAILED {outcome.error}"
+        log.info("%-30s %-15s %5d calls  %s", outcome.start, outcome.method, outcome.calls, state)
 
 
 def _plain(outcome: Outcome) -> Values:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from twofold.lab.jobs import Progress, State, View
-from twofold.show.console import duration
+from twofold.show.console import duration, the_console
 from twofold.show.style import short_count
 
 if TYPE_CHECKING:
@@ -73,10 +73,9 @@ class Board:
     """A table that stays in its place: a bar, the speed and the time left of each job."""
 
     def __init__(self, console: Console | None = None) -> None:
-        from rich.console import Console
         from rich.live import Live
 
-        self._console = console or Console(stderr=True)
+        self._console = console or the_console()
         self._live = Live(console=self._console, refresh_per_second=4, transient=False)
 
     def __enter__(self) -> View:

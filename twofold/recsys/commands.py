@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from twofold.base.errors import MissingPackage, UserError
 from twofold.recsys import menu
 from twofold.settings.config import layers_for, own_settings, resolve
+from twofold.store.whole import whole
 
 if TYPE_CHECKING:
     from twofold.recsys.asking import Entry, Recommendation
@@ -90,14 +91,14 @@ def _write_lists(policy: Recommender, k: int, rated: bool, path: Path) -> None:
     """One line for each user and place: user, place, item, value, expected rating."""
     users = policy.labels.users
     found = policy.recommend_many(users, k, rated=rated)
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with whole(path) as place, place.open("w", newline="", encoding="utf-8") as file:
         lines = csv.writer(file)
         lines.writerow(["user", "place", "item", "value", "expected_rating"])
         for row, user in enumerate(users):
-            for place, item in enumerate(found.items[row].tolist()):
+            for rank, item in enumerate(found.items[row].tolist()):
                 if item >= 0:
-                    numbers = f"{found.values[row, place]:.4f}", f"{found.expected[row, place]:.3f}"
-                    lines.writerow([user, place + 1, policy.labels.items[item], *numbers])
+                    numbers = f"{found.values[row, rank]:.4f}", f"{found.expected[row, rank]:.3f}"
+                    lines.writerow([user, rank + 1, policy.labels.items[item], *numbers])
     print(f"{k} items for each of {len(users)} users in {path}")
 
 

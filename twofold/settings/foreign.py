@@ -24,10 +24,10 @@ STANDS_FOR = {
     "hidden_sizes": _BOTH_SHAPES,
 }
 
-_DEVICE = "everything is computed on the CPU here; leave it out"
+_DEVICE = "where learning computes is `device`: cpu, cuda, mps or auto"
 _RATIO = "trainer.updates_per_item is gradient_steps / train_freq (1 by default)"
 _TRACK = (
-    "runs are written as TensorBoard and JSON lines into their folder; `twofold page runs` shows them live"
+    "metrics go to W&B, MLflow or CSV with --log=wandb, mlflow or csv; `twofold page runs` needs no account"
 )
 _SEARCH = "`twofold sweep` searches settings and confirms the best on fresh seeds"
 HINTS = {
@@ -51,7 +51,6 @@ HINTS = {
     "hyperparams": "settings are written key=value; twofold train --help shows those that matter",
     "trained_agent": "twofold resume RUN continues a run; --from=RUN repeats its settings",
     # CleanRL
-    "device": _DEVICE,
     "cuda": _DEVICE,
     "use_cuda": _DEVICE,
     "track": _TRACK,

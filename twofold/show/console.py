@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING
 
 from twofold.base.progress import Standing, Tell
@@ -29,6 +30,14 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+@cache
+def the_console() -> Console:
+    """The one that everything is shown on: two of them would tear each other's lines."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False)
 
 
 class Line:
@@ -84,10 +93,9 @@ class Terminal:
     """A person's terminal: log lines above, lines of long work beneath, on one console."""
 
     def __init__(self, console: Console | None = None) -> None:
-        from rich.console import Console
         from rich.live import Live
 
-        self.console = console or Console(stderr=True, highlight=False)
+        self.console = console or the_console()
         self.lines: list[Line] = []
         both = sys.stdout.isatty()  # a pipe behind stdout gets results and nothing else
         self._live = Live(

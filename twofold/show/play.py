@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 
 from twofold.base.errors import UserError
 from twofold.base.foreign import Shown
+from twofold.base.progress import task, tracked
 from twofold.core.experience import Array
 from twofold.core.protocols import Policy, World
 from twofold.settings.config import Config
 from twofold.settings.registry import worlds
+from twofold.store.whole import whole
 
 
 def viewed_world(config: Config, mode: str) -> tuple[World | None, str | None]:
@@ -43,7 +46,7 @@ def play(
     drawn = world if frames and isinstance(world, Shown) else None
     shown: list[Array] = [drawn.render()[0]] if drawn else []
     total = 0.0
-    for _ in range(limit):
+    for _ in tracked(range(limit), "playing, steps", 0):
         obs, reward, terminated, truncated, _ = world.step(policy.act(obs))
         total += float(reward[0])
         if drawn:
@@ -62,11 +65,13 @@ def write_video(frames: list[Array], path: Path, fps: int) -> Path:
     height, width = frames[0].shape[:2]
     even = (slice(0, height - height % 2), slice(0, width - width % 2))  # the codec needs even sizes
     size = (even[1].stop, even[0].stop)
-    writer = imageio_ffmpeg.write_frames(str(path), size, fps=fps, macro_block_size=2, quality=7)
-    writer.send(None)
-    for frame in frames:
-        writer.send(np.ascontiguousarray(frame[even]))
-    writer.close()
+    with whole(path) as place, task("writing the video", len(frames)) as tell:
+        writer = imageio_ffmpeg.write_frames(str(place), size, fps=fps, macro_block_size=2, quality=7)
+        with closing(writer):
+            writer.send(None)
+            for number, frame in enumerate(frames):
+                tell(number)
+                writer.send(np.ascontiguousarray(frame[even]))
     return path
 
 
@@ -80,9 +85,9 @@ def _write_gif(frames: list[Array], path: Path, fps: int, width: int = 360, colo
     pictures = [picture.resize(size, Image.Resampling.BILINEAR) for picture in pictures]
     palette = pictures[len(pictures) // 2].quantize(colours)
     first, *rest = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
-    first.save(
-        path, save_all=True, append_images=rest, duration=round(1000 * every / fps), loop=0, optimize=True
-    )
+    with whole(path) as place, task("writing the video"):
+        pause = round(1000 * every / fps)
+        first.save(place, save_all=True, append_images=rest, duration=pause, loop=0, optimize=True)
     return path
 
 

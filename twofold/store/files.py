@@ -66,7 +66,7 @@ def replace_bytes(path: Path, content: bytes) -> None:
     try:
         write_bytes(temporary, content)
         os.replace(temporary, path)
-    except OSError:
+    except BaseException:  # a signal, too, leaves nothing half written
         temporary.unlink(missing_ok=True)
         raise
     moment(f"rename {path.name}")

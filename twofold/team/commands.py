@@ -12,6 +12,7 @@ from twofold.base.errors import ConfigError, UserError
 from twofold.base.signals import Stopped
 from twofold.settings.config import layers_for, resolve
 from twofold.settings.imports import import_user_code
+from twofold.store.whole import whole
 from twofold.team import menu
 from twofold.team.sets import PartnerSet, parse_team, read_partners
 from twofold.team.worlds.space import Values
@@ -136,7 +137,7 @@ def _label(path: str) -> str:
 
 
 def _write_table(path: Path, played: CrossPlay) -> None:
-    with path.open("w", newline="") as file:
+    with whole(path) as place, place.open("w", newline="") as file:
         table = csv.writer(file)
         table.writerow(["policy", "partner", "kind", played.metric, "low_95", "high_95"])
         for i, row in enumerate(played.policies):

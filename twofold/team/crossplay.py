@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from twofold.base.errors import UserError
+from twofold.base.progress import tracked
 from twofold.base.statistics import half_interval, summaries
 from twofold.core.evaluate import evaluate
 from twofold.core.experience import Array, Obs
@@ -135,7 +136,8 @@ def cross_play(
     world = (found.about.world, found.about.world_args)
     mean, low, high = np.zeros((3, len(policies), len(found.partners)))
     curves: dict[str, list[Array]] = {}
-    for column, partner in enumerate(found.partners):
+    partners = tracked(found.partners, "playing with partners", len(found.partners))
+    for column, partner in enumerate(partners):
         second = partner.load()
         for row, (name, first) in enumerate(policies.items()):
             met = meet(world, first, second, episodes=episodes, seed=seed, seats=seats)

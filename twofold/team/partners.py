@@ -32,9 +32,11 @@ def make_population(
 
     What is finished is not done again; a signal stops it like any training, and the same call goes on.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     partners: list[Partner] = []
     about: About | None = None
+    for algorithm in algorithms:  # what is wrong with any of them is said before the first is trained
+        resolve(layers_for(algorithm, env_config, flatten(settings)))
+    folder.mkdir(parents=True, exist_ok=True)
     for algorithm in algorithms:
         for seed in seeds:
             given = flatten(settings) | {"seed": seed}

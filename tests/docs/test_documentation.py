@@ -1,0 +1,119 @@
+"""Every command and snippet of the pages is run as written, in its order, with shorter trainings: `make docs`.
+
+Other pages have tests of their own: guide (tests/test_guide.py), extending (tests/test_extending.py), lab
+(tests/lab/test_guide.py), teams and from-pymarl (tests/team/test_pages.py).
+"""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shlex
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from twofold import api, assemble
+from twofold.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+_ALL = ("eval_episodes=1", "test_episodes=1", "tensorboard=false")
+CONTROL = (*_ALL, "steps=150", "warmup=100", "eval_every=150", "log_every=50")
+RECSYS = (*_ALL, "steps=200", "rows=10", "warmup=100", "eval_every=200", "updates_per_item=0.1")
+CRYSTAL = (*_ALL, "steps=40", "rows=2", "warmup=20", "eval_every=40")
+SMALL = ("replay.batch_size=16", "replay.buffer_size=2_000")
+PAGES = {
+    "README.md": CONTROL,
+    "docs/start.md": CONTROL,
+    "docs/concepts/resume.md": CONTROL,
+    "docs/howto/deploy.md": CONTROL,
+    "docs/howto/logging.md": CONTROL,
+    "docs/howto/rows.md": CONTROL,
+    "docs/moving/ase.md": CRYSTAL,
+    "docs/moving/cleanrl.md": CONTROL,
+    "docs/moving/rl-zoo.md": CONTROL,
+    "docs/moving/sb3.md": CONTROL,
+    "docs/tutorials/control.md": CONTROL,
+    "docs/tutorials/crystals.md": CRYSTAL,
+    "docs/tutorials/recommendation.md": RECSYS,
+}
+NEEDS = {"deploy": "onnxruntime", "crystals": "ase", "ase": "ase"}
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def blocks(page: str) -> list[tuple[str, str]]:
+    """Language and text of every block of code."""
+    return _BLOCK.findall((ROOT / page).read_text())
+
+
+def shortened(words: list[str], settings: tuple[str, ...]) -> list[str]:
+    if words[0] == "train":
+        return [*words, *(f"trainer.{setting}" for setting in settings), *SMALL]
+    if words[0] == "eval":
+        return [*(w for w in words if not w.startswith("--episodes")), "--episodes=1"]
+    return words
+
+
+def run_command(line: str, settings: tuple[str, ...]) -> None:
+    words = shlex.split(line, comments=True)
+    if words[:1] == ["python"]:
+        runpy.run_path(words[1])
+    elif words[:1] == ["twofold"]:
+        assert main(shortened(words[1:], settings)) == 0, line
+
+
+def short_python(monkeypatch: pytest.MonkeyPatch, settings: tuple[str, ...]) -> None:
+    """Trainings that snippets start are as short as those of commands."""
+    given = {f"trainer.{key}": value for key, value in (setting.split("=") for setting in settings)}
+    numbers = {
+        key: value == "true" if value in ("true", "false") else float(value) for key, value in given.items()
+    }
+    prepare: Callable[..., object] = api._prepare
+    resume = assemble.Trained.resume
+
+    def prepared(config: str, env_config: str, overrides: Mapping[str, object], *rest: object) -> object:
+        return prepare(config, env_config, {**overrides, **numbers, "replay.batch_size": 16}, *rest)
+
+    monkeypatch.setattr(api, "_prepare", prepared)
+    monkeypatch.setattr(assemble.Trained, "resume", lambda run, steps=None: resume(run, steps and 200))
+
+
+@pytest.mark.docs
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_runs_as_written(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for word, package in NEEDS.items():
+        if word in Path(page).stem:
+            pytest.importorskip(package, reason=f"{page} needs {package}")
+    monkeypatch.chdir(tmp_path)
+    short_python(monkeypatch, PAGES[page])
+    names: dict[str, object] = {"__name__": "page"}
+    for kind, text in blocks(page):
+        file = re.match(r"# (\w+\.(?:py|yaml))\n", text)
+        if file:
+            Path(file[1]).write_text(text)
+        elif kind == "bash":
+            for line in text.strip().splitlines():
+                run_command(line, PAGES[page])
+        elif kind == "python":
+            exec(compile(text, page, "exec"), names)
+
+
+def test_every_page_with_commands_is_run_somewhere() -> None:
+    elsewhere = {"guide", "extending", "lab", "teams", "from-pymarl", "index"}
+    # Trainings of hours, data that is not shipped, a server: their commands are parsed, see below.
+    looked_at = {"hardcore", "recsys", "crystals", "from-easyrl4rec", "td3", "omg"}
+    for path in (ROOT / "docs").rglob("*.md"):
+        name = path.relative_to(ROOT).as_posix()
+        runs = any(kind in ("bash", "python") for kind, _ in blocks(name))
+        assert not runs or name in PAGES or path.stem in elsewhere | looked_at, name
+
+
+@pytest.mark.docs
+def test_the_snippets_on_crystals_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ase", reason="the domain crystal needs ase")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for kind, text in blocks("docs/crystals.md"):
+        if kind == "python" and "chgnet" not in text.lower():
+            exec(compile(text, "docs/crystals.md", "exec"), names)

@@ -1,0 +1,159 @@
+"""Pages that are made from the code and from data agree with both."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from twofold.settings.registry import learners, networks, worlds
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+def loaded(path: str) -> ModuleType:
+    """A script that is no package."""
+    sys.path[:0] = [str((ROOT / path).parent)]
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+index, build = loaded("benchmarks/index.py"), loaded("docs/build.py")
+
+
+# ---- references ----
+
+
+def test_every_part_and_setting_is_in_the_reference_with_its_meaning() -> None:
+    page = build.settings_page()
+    for registry in (learners, networks, worlds):
+        for name in registry.names():
+            assert f"={name}\n" in page
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    assert len(rows) > 300
+    assert not [row for row in rows if row.endswith("|  |")], "a setting without a meaning"
+
+
+def test_the_reference_shows_defaults_as_they_are_written() -> None:
+    page = build.settings_page()
+    assert "| `seed` | whole number | `0` |" in page and "| `debug` | true \\| false | `false` |" in page
+
+
+def test_everything_public_is_in_the_python_reference() -> None:
+    import twofold
+
+    page = (ROOT / "docs" / "reference" / "python.md").read_text()
+    shown = set(re.findall(r"::: [\w.]*\.(\w+)", page)) | {"networks", "register", "worlds"}
+    names = {"declared" if name == "settings" else name for name in shown}
+    assert set(twofold.__all__) <= names
+
+
+# ---- links between places ----
+
+
+@pytest.mark.parametrize(
+    ("link", "page", "there"),
+    [
+        ("../../benchmarks/results/speed.md", "concepts/engines.md", "../results/speed.md"),
+        ("../benchmarks/results/faults.md", "guarantees.md", "results/faults.md"),
+        ("../../docs/hardcore.md", "results/hardcore.md", "../hardcore.md"),
+        ("hardcore.png", "results/hardcore.md", "hardcore.png"),
+        ("docs/architecture.md", "contributing.md", "architecture.md"),
+        ("start.md", "index.md", "start.md"),
+    ],
+)
+def test_a_link_leads_to_the_same_page_in_the_repository_and_in_the_site(
+    link: str, page: str, there: str
+) -> None:
+    assert build.relinked(f"[x]({link})", page, build.source_of(page)) == f"[x]({there})"
+
+
+def test_links_of_the_repository_lead_somewhere() -> None:
+    pages = [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *(ROOT / "docs").rglob("*.md"),
+        *RESULTS.glob("*.md"),
+    ]
+    made = {ROOT / "docs" / place for place in build.generated()}
+    for page in pages:
+        text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+        for target, _ in build._LINK.findall(text):
+            place = (page.parent / target).resolve()
+            assert place.exists() or place in made, f"{page.relative_to(ROOT)}: {target}"
+
+
+# ---- results ----
+
+
+def test_the_index_and_the_readme_say_what_the_data_says() -> None:
+    assert (RESULTS / "README.md").read_text() == index.results_index(), "run python benchmarks/index.py"
+    readme = (ROOT / "README.md").read_text()
+    assert readme == index.with_sentences(readme), "run python benchmarks/index.py"
+
+
+def test_a_changed_number_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "last_returns", lambda name: [1.0, 2.0])
+    readme = (ROOT / "README.md").read_text()
+    assert readme != index.with_sentences(readme)
+
+
+def test_every_result_belongs_to_a_domain_and_its_script_exists() -> None:
+    for page in RESULTS.glob("*.md"):
+        if page.stem != "README":
+            assert index.domain_of(page.stem) and (ROOT / "benchmarks" / index.script_of(page.stem)).is_file()
+
+
+CURVES = [p for p in sorted(RESULTS.glob("*.csv")) if p.read_text().startswith("seed,step,return_mean")]
+
+
+@pytest.mark.parametrize("path", CURVES, ids=lambda path: path.stem)
+def test_a_page_of_curves_ends_where_its_data_ends(path: Path) -> None:
+    text = path.with_suffix(".md").read_text()
+    for value in index.last_returns(path.stem):
+        shown = {f"{value:.1f}", f"{value + 0.04:.1f}", f"{value - 0.04:.1f}"}  # the data has two decimals
+        assert any(number in text for number in shown), f"{path.stem}: {value}"
+
+
+TEAMS = [p for p in sorted(RESULTS.glob("team_*.csv")) if p.read_text().startswith("case,seed,score")]
+
+
+@pytest.mark.parametrize("path", TEAMS, ids=lambda path: path.stem)
+def test_a_page_of_a_team_shows_every_seed_of_its_data(path: Path) -> None:
+    text = path.with_suffix(".md").read_text()
+    with open(path) as file:
+        for row in csv.DictReader(file):
+            line = next(line for line in text.splitlines() if line.startswith(f"| {row['case']} |"))
+            numbers = [float(n) for n in re.findall(r"-?\d+\.?\d*", line)]
+            assert any(abs(n - float(row["score"])) <= 0.0051 for n in numbers), (row["case"], row["score"])
+
+
+def test_the_page_on_speed_is_its_data() -> None:
+    report = loaded("benchmarks/bench_report.py")
+    record = json.loads((RESULTS / "speed.json").read_text())
+    assert (RESULTS / "speed.md").read_text() == report.text_of(record)
+
+
+def test_the_page_on_faults_is_its_data() -> None:
+    record = json.loads((RESULTS / "faults.json").read_text())
+    found = record.pop("results")
+    assert (RESULTS / "faults.md").read_text() == loaded("benchmarks/faults.py").report(found, record)
+
+
+# Words of an older dialect of these pages.
+DIALECT = re.compile(r"gone on (with|from)|\bso many\b|\bmend\b|as told by|\bgo on with\b")
+
+
+def test_pages_speak_the_words_of_the_field() -> None:
+    for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        assert not (found := DIALECT.search(path.read_text())), f"{path}: {found}"
