@@ -158,7 +158,8 @@ def write_results(counts: dict[str, dict[str, float]]) -> None:
     )
     text = "# Fuzzing\n\n`make fuzz MINUTES=...`, all calls together, " + time.strftime("%Y-%m-%d")
     text += ". A case passes if it is taken, or refused with one line; a traceback, a hang of a minute or 3 GB of\n"
-    text += "memory is a finding. Minutes are wall time, on a machine that other programs may have used.\n\n"
+    text += "memory is a finding; what was found is mended and in the corpus.\n"
+    text += "Minutes are wall time, on a machine that other programs may have used.\n\n"
     (results / "fuzz.md").write_text(text + table(counts) + "\n")
 
 

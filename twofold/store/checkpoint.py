@@ -74,7 +74,9 @@ def _array(value: object) -> Array | None:
 def unpack(rest: object, arrays: dict[str, Array]) -> tree.Branch:
     """The nested state that `pack` took apart."""
     if isinstance(rest, dict):
-        if rest.keys() == {"@"}:
+        if "@" in rest and len(rest) > 1:
+            raise ValueError("an array stands where names and values belong")
+        if "@" in rest:
             return arrays[rest["@"]]
         return {key: unpack(value, arrays) for key, value in rest.items()}
     return rest
