@@ -15,7 +15,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 DOMAINS = {  # title -> beginnings of names
-    "Core and speed": ("speed", "faults"),
+    "Core and speed": ("speed", "step", "scale", "faults", "fuzz"),
     "Control": ("td3", "hardcore", "walker"),
     "Recommendation": ("recsys",),
     "Crystals": ("crystal",),
@@ -23,8 +23,12 @@ DOMAINS = {  # title -> beginnings of names
 }
 SCRIPTS = {  # which script makes the results whose names begin so; the longest beginning counts
     "speed": "bench.py",
+    "step": "step.py",
+    "scale": "scale.py",
     "faults": "faults.py",
+    "fuzz": "../tests/fuzz/run.py",
     "td3": "learning.py",
+    "td3_plus_cost": "plus_cost.py",
     "hardcore": "learning.py",
     "hardcore_ablations": "hardcore_ablations.py",
     "hardcore_average": "hardcore_average.py",

@@ -178,6 +178,8 @@ def relinked(text: str, page: str, source: str) -> str:
     def link(found: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(source), found[1]))
         place = _place(target)
+        if target.startswith("twofold/"):  # a source file has no page: the link only names it
+            return f'](# "{target}")'
         if place is None:
             return f"]({found[1]}{found[2] or ''})"
         return f"]({posixpath.relpath(place, posixpath.dirname(page) or '.')}{found[2] or ''})"

@@ -102,7 +102,7 @@ def test_a_page_runs_as_written(page: str, tmp_path: Path, monkeypatch: pytest.M
 def test_every_page_with_commands_is_run_somewhere() -> None:
     elsewhere = {"guide", "extending", "lab", "teams", "from-pymarl", "index"}
     # Trainings of hours, data that is not shipped, a server: their commands are parsed, see below.
-    looked_at = {"hardcore", "recsys", "crystals", "from-easyrl4rec", "td3", "omg"}
+    looked_at = {"hardcore", "recsys", "crystals", "from-easyrl4rec", "td3", "td3_plus", "omg", "scale"}
     for path in (ROOT / "docs").rglob("*.md"):
         name = path.relative_to(ROOT).as_posix()
         runs = any(kind in ("bash", "python") for kind, _ in blocks(name))

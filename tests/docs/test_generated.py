@@ -138,10 +138,13 @@ def test_a_page_of_a_team_shows_every_seed_of_its_data(path: Path) -> None:
             assert any(abs(n - float(row["score"])) <= 0.0051 for n in numbers), (row["case"], row["score"])
 
 
-def test_the_page_on_speed_is_its_data() -> None:
-    report = loaded("benchmarks/bench_report.py")
-    record = json.loads((RESULTS / "speed.json").read_text())
-    assert (RESULTS / "speed.md").read_text() == report.text_of(record)
+def test_the_page_on_speed_shows_its_data() -> None:
+    page = (RESULTS / "speed.md").read_text()
+    summary = json.loads((RESULTS / "speed.json").read_text())["summary"]
+    for found in summary.values():
+        for name, system in found["systems"].items():
+            start = f"| {name} | {system['median']:.1f} ("
+            assert start in page and f"{system['ours_over_it']['median']:.2f} (" in page, name
 
 
 def test_the_page_on_faults_is_its_data() -> None:

@@ -357,11 +357,17 @@ class Partners(Target):
         return folder
 
     def cases(self) -> st.SearchStrategy[Case]:
-        return slots(partners=either(json.loads((self.set / "partners.json").read_bytes())))
+        return slots(partners=either(self.right))
+
+    @cached_property
+    def right(self) -> Any:
+        """What stood there before anything was put in its place."""
+        return json.loads((self.set / "partners.json").read_bytes())
 
     def take(self, case: Case) -> None:
         from twofold.team.sets import read_partners
 
+        assert self.right  # looked at before it is written over
         (self.set / "partners.json").write_bytes(case.content)
         found = read_partners(self.set)
         found.of(found.train)

@@ -78,12 +78,13 @@ def _help(argv: list[str]) -> int:
 
     groups = all_commands()
     known = [one for group in groups.values() for one in group]
-    if not argv:
+    words = [word for word in argv if not word.startswith("-")]
+    if not words:
         print(help.overview(groups))
         return 0
-    command, _ = find([word for word in argv if not word.startswith("-")], known)
+    command, _ = find(words, known)
     if command is None:
-        print(help.family(argv[0], known))
+        print(help.family(words[0], known))
     else:
         print(help.of(command, [one for one in known if one.name == command.name and one.when]))
     return 0

@@ -151,7 +151,8 @@ class RunKeeper:
             trainer.load_state_dict(state)
             self.selection.load_state_dict(state["kept"])
         except _MISFITS as error:
-            raise CheckpointError(f"the checkpoint of step {step} does not fit this run: {error!r}") from None
+            why = f"the checkpoint of step {step} does not fit this run: {repr(error)[:200]}"
+            raise CheckpointError(why) from None
         load_replay(trainer.replay, pieces)
         self.run.cut(state["logs"])
         self._saved = _mark(trainer)
