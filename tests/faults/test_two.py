@@ -17,7 +17,7 @@ import pytest
 from harness import Child, Driver, at, command
 from test_crash import SHORTEST, contents, done, sound
 
-SEEDS = {"the same settings": "seed=0"}
+SEEDS = {"the same settings": "seed=0", "other settings": "seed=1"}
 
 
 def stopped(child: Child, seconds: float = 120) -> None:

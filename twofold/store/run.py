@@ -211,8 +211,8 @@ class Run:
 
     def cut(self, lengths: dict[str, int]) -> None:
         """Cut the logs back to a checkpoint."""
-        self.metrics.cut(lengths["metrics"])
-        self.evaluations.cut(lengths["evaluations"])
+        self.metrics.cut(int(lengths["metrics"]))
+        self.evaluations.cut(int(lengths["evaluations"]))
 
     # ---- the best policy and its score ----
 
