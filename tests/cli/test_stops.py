@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,16 @@ import pytest
 from twofold.base.signals import Terminated, unwinding
 from twofold.cli import main
 from twofold.store.whole import whole
+
+
+@pytest.fixture(autouse=True)
+def signals_as_in_a_terminal() -> Iterator[None]:
+    """Whatever started the tests: a shell's background job ignores Ctrl-C, and nohup a closed terminal."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    before = {signum: signal.signal(signum, handler) for signum, handler in usual.items()}
+    yield
+    for signum, handler in before.items():
+        signal.signal(signum, handler)
 
 
 def stopping(*_: object, **__: object) -> None:

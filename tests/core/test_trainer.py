@@ -72,6 +72,7 @@ def test_a_run_ends_early_when_a_validation_return_is_good_enough(tmp_path: Path
     made = trainer(tmp_path / "early", trainer={"stop_at": max(scores[:3])})
     made.train()
     assert made.steps == 100 * first < 300
+    made.keeper.run.close()
     again = trainer(tmp_path / "early", trainer={"stop_at": max(scores[:3])})
     again.train()  # nothing is left to do
     assert again.steps == made.steps and again.learner.updates == made.learner.updates

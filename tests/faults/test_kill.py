@@ -100,7 +100,7 @@ def test_finished_run_started_again_only_reports(driver: Driver, straight: Strai
     before = {p: p.stat().st_mtime_ns for p in straight[0].rglob("*") if p.is_file() and p.name != "lock"}
     code, child = driver.run(command(straight[0]))
     assert code == 0
-    assert "test, seeds never used" in child.output()
+    assert "never used for choosing" in child.output()
     assert child.reached() == 0
     assert {
         p: p.stat().st_mtime_ns for p in straight[0].rglob("*") if p.is_file() and p.name != "lock"

@@ -41,6 +41,7 @@ def soak(folder: Path, steps: int, env: str, **more: Any) -> tuple[float, int]:
         },
     )
     resource_tracker.ensure_running()  # Python's own: one for the whole life of a process that spawns others
+    gc.collect()  # what other tests have left
     handles = len(os.listdir("/proc/self/fd"))
     own = str(Path(__file__).parent / "faulty.py")
     made = assemble(Run.create(folder, resolved, "test"), (own,)).trainer
@@ -65,7 +66,7 @@ def soak(folder: Path, steps: int, env: str, **more: Any) -> tuple[float, int]:
 
 def test_memory_and_handles_stay_where_they_are(tmp_path: Path) -> None:
     growth, left = soak(tmp_path / "run", 20_000, "Faulty-v0")
-    assert growth < 1 and left == 0
+    assert growth < 1 and left <= 0
 
 
 @pytest.mark.slow

@@ -42,9 +42,12 @@ def test_the_provenance_names_the_engine_that_ran(tmp_path: Path) -> None:
 @needs_native
 def test_a_resume_goes_on_with_the_engine_of_the_checkpoint_unless_asked(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    stop_at(made(folder, "fused"), 80)
+    first = made(folder, "fused")
+    stop_at(first, 80)
+    first.keeper.run.close()
     resumed = made(folder, "auto")
     stop_at(resumed, 120)
+    resumed.keeper.run.close()
     assert resumed.learner.engine_name == "fused" and provenance(folder)["engine"] == "fused"
     asked = made(folder, "native")
     asked.train()

@@ -47,6 +47,7 @@ MAPS: dict[str, dict[str, Any]] = {
     "an unknown type": {"allies": [UNIT | {"type": "dragon"}]},
     "an unknown name": {"dragons": 1},
     "cliffs that are text": {"cliffs": ["x"]},
+    "a hundred thousand cliffs": {"cliffs": [[0, 0, 1, 1]] * 100_000},
     "a type named like an escape code": {"types": {"\x1b[2J": {"health": "x"}}},
 }
 

@@ -20,6 +20,7 @@ from twofold.core.experience import Array
 MAPS = Path(__file__).parent / "maps"
 MOST_UNITS = 500  # of both teams: every unit looks at every other in each step
 Side = Annotated[float, Field(gt=0, le=1_000)]
+Cliffs = Annotated[tuple[tuple[float, float, float, float], ...], Field(max_length=100)]
 
 
 @settings
@@ -84,7 +85,7 @@ class MapFile:
         "types of its own: numbers of a UnitType that differ from the type of that name, or from `like`",
         factory=dict,
     )
-    cliffs: tuple[tuple[float, float, float, float], ...] = setting(
+    cliffs: Cliffs = setting(
         "x0, y0, x1, y1: ground that only tall units can walk on", default=(), unit="cells"
     )
 
