@@ -20,7 +20,7 @@ def worlds(kind: str) -> World:
     return EnvRows(make, 2) if kind == "rows" else WorkerRows(make, 2, 2)  # type: ignore[return-value]
 
 
-@pytest.fixture(params=["rows", "workers"])
+@pytest.fixture(params=["rows", "workers"], scope="module")
 def world(request: pytest.FixtureRequest) -> World:
     made = worlds(request.param)
     yield made
