@@ -20,6 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from sbom import ROOT, sbom
 
+_WHEEL = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w"]
+
 
 def committed(folder: Path) -> str:
     """Unpack the last commit into a folder; the time of the commit, which is the time of everything in the wheel."""
@@ -38,19 +40,7 @@ def wheel(folder: Path) -> Path:
     flags = f"{os.environ.get('CFLAGS', '')} -g0 -ffile-prefix-map={source}=."
     when = committed(source)
     environment = {**os.environ, "SOURCE_DATE_EPOCH": when, "PYTHONHASHSEED": "0", "CFLAGS": flags}
-    build = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "-q",
-        "--no-deps",
-        "--no-build-isolation",
-        "-w",
-        str(made),
-        ".",
-    ]
-    subprocess.run(build, cwd=source, env=environment, check=True, umask=0o022)
+    subprocess.run([*_WHEEL, str(made), "."], cwd=source, env=environment, check=True, umask=0o022)
     (found,) = made.glob("*.whl")
     return found
 
@@ -72,18 +62,7 @@ def sources(folder: Path) -> Path:
 def check_sources(archive: Path, made: Path, folder: Path) -> None:
     """Refuse sources from which another wheel would be built."""
     built = folder / "from_sources"
-    build = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "-q",
-        "--no-deps",
-        "--no-build-isolation",
-        "-w",
-        str(built),
-    ]
-    subprocess.run([*build, str(archive)], check=True, umask=0o022)
+    subprocess.run([*_WHEEL, str(built), str(archive)], check=True, umask=0o022)
     (other,) = built.glob("*.whl")
     names = [
         {name for name in ZipFile(path).namelist() if not name.endswith(".so")} for path in (made, other)
