@@ -11,7 +11,7 @@ from twofold.base.errors import UserError
 from twofold.lab.compare import compare, to_data
 from twofold.lab.text import render
 
-from .made import PACKAGES, make_group, make_run
+from .made import PACKAGES, make_group, make_run, summary
 
 LOW, HIGH = [float(i) for i in range(10)], [float(i) + 6 for i in range(10)]
 
@@ -53,6 +53,17 @@ def test_the_baseline_can_be_chosen_and_a_wrong_name_is_told(tmp_path: Path) -> 
     verdict = compare([tmp_path], baseline="gamma=0.9").tables[0].verdicts[0]
     assert (verdict.baseline, verdict.decision) == ("gamma=0.9", "worse")
     assert "no group is named 'x'" in compare([tmp_path], baseline="x").notes[0]
+
+
+def test_another_evaluation_world_can_count(tmp_path: Path) -> None:
+    two(tmp_path)
+    for run in tmp_path.glob("*/seed_*"):
+        test = json.loads((run / "test.json").read_text())
+        score = test["eval"]["return"]["mean"]
+        (run / "test.json").write_text(json.dumps({**test, "strangers": {"return": summary(100 - score)}}))
+    found = compare([tmp_path], metric="strangers: return").tables[0]
+    assert [(row.name, row.mean.value) for row in found.rows] == [("gamma=0.99", 95.5), ("gamma=0.9", 89.5)]
+    assert found.verdicts[0].decision == "worse"
 
 
 def test_other_steps_are_not_compared(tmp_path: Path) -> None:

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 from digest import digest
+from jobs.test_jobs import FAKE, Silent, processes_of, wait_until
 
 from twofold import api
 from twofold.lab.conduct import conduct
-
-from .test_jobs import HERE, Silent, processes_of, wait_until
 
 TINY = {
     "trainer.steps": 600,
@@ -34,7 +33,7 @@ COORDINATOR = """
 import sys
 sys.path.insert(0, {tests!r})
 from pathlib import Path
-from lab.test_jobs import Silent
+from jobs.test_jobs import Silent
 from twofold.lab.conduct import conduct
 sys.exit(conduct(Path({file!r}), Path({folder!r}), Silent(), jobs=2).exit_code)
 """
@@ -67,7 +66,7 @@ def test_an_experiment_ends_with_a_report_and_equals_runs_made_one_by_one(tmp_pa
 @pytest.mark.slow
 def test_real_trainings_survive_kills_of_coordinator_and_children(tmp_path: Path) -> None:
     path, folder, chance = experiment(tmp_path, "1..3"), tmp_path / "runs", random.Random(0)
-    code = COORDINATOR.format(tests=str(HERE.parent), file=str(path), folder=str(folder))
+    code = COORDINATOR.format(tests=str(FAKE.parent.parent), file=str(path), folder=str(folder))
     for _ in range(6):
         process = subprocess.Popen([sys.executable, "-c", code])
         time.sleep(5 + 8 * chance.random())

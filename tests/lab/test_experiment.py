@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twofold.base.errors import ConfigError
-from twofold.lab.experiment import Plan, parse_seeds, plan_seeds, read_plan, typed
-from twofold.settings.presets import parse_value
+from twofold.lab.experiment import Plan, parse_seeds, plan_seeds, read_plan
+from twofold.settings.presets import parse_value, typed
 
 WHOLE = """
 title: how patient

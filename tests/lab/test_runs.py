@@ -11,7 +11,7 @@ import pytest
 
 from twofold.base.errors import UserError
 from twofold.lab.runs import MAX_DEPTH, Found, find_runs, read_run, read_runs
-from twofold.lab.state import lock_holder
+from twofold.store.lock import lock_holder
 from twofold.store.records import last_step
 
 from .made import make_group, make_run, write
@@ -161,3 +161,13 @@ def test_the_last_step_is_read_from_the_end_of_a_long_log(tmp_path: Path) -> Non
     assert last_step(tmp_path) == 4999
     (tmp_path / "metrics.jsonl").write_text("garbage\n")
     assert last_step(tmp_path) == 0
+
+
+def test_the_score_of_a_shorter_run_is_not_that_of_the_longer_one(tmp_path: Path) -> None:
+    """A run made longer and killed in its last test still holds the shorter one's test.json."""
+    folder = make_run(tmp_path / "r", score=7.0, settings={"trainer.steps": 2000})
+    scored = json.loads((folder / "test.json").read_text())
+    write(folder / "test.json", {**scored, "step": 1000})
+    found = read(folder)
+    assert found.runs[0].test == {} and found.runs[0].state != "finished"
+    assert "is of step 1,000, the run is at 2,000: not counted" in found.problems[0].message

@@ -35,7 +35,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
     "four parts": ((np.zeros(3), 1.0, False, {}), "step gave .* has five parts"),
     "nothing": (None, "step gave None, Gymnasium's has five parts"),
     "no info": ((np.zeros(3), 1.0, False, False, None), "info must be a dictionary"),
-    "text metric": ((np.zeros(3), 1.0, False, False, {"episode": {"won": "yes"}}), r"'won'.*is no number"),
+    "text metric": ((np.zeros(3), 1.0, False, False, {"episode": {"won": "yes"}}), r"'won'.*is not a number"),
 }
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from ray_nodes import ONE_AFTER_THE_OTHER, cluster, kill_node
 
 from twofold.assemble import run_to_end
 from twofold.base.errors import MissingPackage
@@ -20,6 +21,7 @@ from twofold.rows.workers import WorkerRows
 from twofold.settings.config import load
 from twofold.store.run import Run
 
+__all__ = ["cluster"]
 ROWS = 4
 PENDULUM = partial(gymnasium.make, "Pendulum-v1")
 SHORT: dict[str, Any] = {
@@ -48,7 +50,7 @@ def ray() -> Iterator[Any]:
     module.shutdown()
 
 
-@pytest.mark.slow
+@ONE_AFTER_THE_OTHER
 def test_rows_on_ray_equal_rows_here_even_when_actors_are_killed(ray: Any) -> None:
     far = WorkerRows(PENDULUM, ROWS, 2, spawn=making._ray_worker)
     near = EnvRows(PENDULUM, ROWS)
@@ -70,7 +72,29 @@ def test_rows_on_ray_equal_rows_here_even_when_actors_are_killed(ray: Any) -> No
         near.close()
 
 
-@pytest.mark.slow
+@pytest.mark.scale
+@ONE_AFTER_THE_OTHER
+def test_rows_whose_node_dies_go_on_elsewhere_as_if_nothing_had_been(cluster: Any) -> None:
+    import ray
+
+    ray.shutdown()  # of the tests before
+    ray.init(address=cluster.address, log_to_driver=False)
+    far, near = WorkerRows(PENDULUM, ROWS, 2, spawn=making._ray_worker), EnvRows(PENDULUM, ROWS)
+    rng, everyone = np.random.default_rng(0), np.ones(ROWS, bool)
+    for rows in (far, near):
+        rows.reset(seed=[1, 2, 3, 4], options={"reset_mask": everyone})
+    for step in range(12):
+        actions = rng.uniform(-1, 1, (ROWS, 1)).astype(np.float32)
+        if step == 5:
+            cluster.add_node(num_cpus=1)
+            kill_node(cluster)
+        for one, other in zip(far.step(actions)[:4], near.step(actions)[:4], strict=True):
+            assert np.array_equal(one, other)
+    far.close()
+
+
+@pytest.mark.scale
+@ONE_AFTER_THE_OTHER
 def test_a_run_on_ray_writes_the_bytes_of_a_run_here(ray: Any, tmp_path: Path) -> None:
     def digest(name: str, **more: Any) -> str:
         resolved = load("td3", "pendulum", **SHORT, **more)

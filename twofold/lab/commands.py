@@ -72,12 +72,12 @@ def train_seeds(
     imports: tuple[str, ...],
 ) -> int:
     """`train --seeds=1..10 --jobs=2`: every seed a run of its own, then the report."""
+    from twofold.jobs.watch import shown_here
     from twofold.lab.conduct import conduct_seeds
     from twofold.lab.experiment import plan_seeds
-    from twofold.lab.watch import Board, Lines
 
     plan = plan_seeds(*names, settings, seeds, runs, imports)
-    with Board() if sys.stderr.isatty() else Lines() as view:
+    with shown_here() as view:
         return _told(conduct_seeds(plan, view, jobs=jobs, on=on))
 
 
@@ -91,11 +91,11 @@ def runs(asked: menu.Runs) -> int:
 
 def lab(asked: menu.Lab) -> int:
     """Run an experiment file: variants x worlds x seeds."""
+    from twofold.jobs.watch import shown_here
     from twofold.lab.conduct import conduct
-    from twofold.lab.watch import Board, Lines
 
     folder = asked.out or Path("runs") / asked.experiment.stem
-    with Board() if sys.stderr.isatty() else Lines() as view:
+    with shown_here() as view:
         done = conduct(asked.experiment, folder, view, jobs=asked.jobs, imports=asked.import_, on=asked.on)
     return _told(done)
 

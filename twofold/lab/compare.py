@@ -85,7 +85,7 @@ class Asked(TypedDict, total=False):
     """What can be asked of a comparison; everything has a default."""
 
     score: Score  # which number a run counts with: see MEANING
-    metric: str  # "return"
+    metric: str  # "return"; "WORLD: METRIC" for another evaluation world than the one that chooses the best policy
     threshold: float | None  # also tell the share of seeds at or above
     baseline: str | None  # the name of the group that the others are compared with; the first
     references: References | None  # for normalised scores
@@ -248,10 +248,10 @@ def score_of(run: RunRecord, options: _Options) -> float | None:
     """The score of one run, None if it has none yet; a failed run counts as its last evaluation, never as absent."""
     if run.state not in ("finished", "failed"):
         return None
-    tested = run.test.get(run.headline, {}).get(options.metric)
+    tested = run.tested(options.metric)
     if options.score == "test" and tested is not None:
         return tested.mean
-    curve = run.curves.get(run.headline, {}).get(options.metric)
+    curve = run.curve(options.metric)
     if curve is None or (options.score == "test" and run.state != "failed"):
         return None
     if options.score == "area":

@@ -8,10 +8,10 @@ from typing import cast
 
 from twofold.base.errors import UserError
 from twofold.base.regular import MAX_TEXT_BYTES, is_folder, read_regular
+from twofold.jobs.launchers import launcher
+from twofold.jobs.running import Outcome, View, run_jobs
 from twofold.lab.compare import Score
 from twofold.lab.experiment import Plan, read_plan
-from twofold.lab.jobs import Outcome, View, run_jobs
-from twofold.lab.launchers import launcher
 from twofold.lab.report import Report, write_report
 from twofold.store import files
 
@@ -61,7 +61,7 @@ def report_plan(plan: Plan, folder: Path) -> Report:
     """The report of a plan's runs, as far as they have come, below folder/report."""
     places = [job.folder for job in plan.jobs if is_folder(job.folder)]
     if not places:
-        raise UserError(f"no run of '{plan.title}' has begun in {folder}: nothing to report")
+        raise UserError(f"no run of '{plan.title}' has started in {folder}: nothing to report")
     return write_report(
         places,
         folder / "report",

@@ -22,14 +22,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from twofold.base.errors import ConfigError, UserError
+from twofold.base.regular import is_there
 from twofold.base.values import Values
 from twofold.lab.compare import MEANING
 from twofold.lab.groups import short, show, world_name
-from twofold.lab.runs import variant_settings
+from twofold.lab.runs import read_run, variant_settings
 from twofold.settings.config import Resolved, layers_for, plain, resolve
 from twofold.settings.imports import import_user_code
-from twofold.settings.presets import flatten, parse_value, read_yaml
+from twofold.settings.presets import flatten, read_yaml, typed
 from twofold.settings.schema import nearest
+from twofold.store.records import last_step
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=+-]{0,59}")
 _SEEDS = re.compile(r"(\d+)(?:\.\.(\d+))?")
@@ -64,6 +66,20 @@ class Job:
     @property
     def name(self) -> str:
         return f"{self.world} {self.variant} seed {self.seed}"
+
+    def reached(self) -> int:
+        """World steps that are done."""
+        return last_step(self.folder)
+
+    def finished(self) -> bool:
+        """True if the directory says that the run came to its end."""
+        if not is_there(self.folder / "config.json"):
+            return False
+        try:
+            record, _ = read_run(self.folder)
+        except UserError:
+            return False  # the command itself will say what is wrong
+        return record.state == "finished" and record.steps == self.steps
 
 
 @dataclass(frozen=True)
@@ -313,14 +329,3 @@ def make_job(
     argv += [f"--env-config={env_config}", f"--run={place}", *(f"--import={name}" for name in imports)]
     argv += [f"seed={seed}", *(f"{key}={typed(value)}" for key, value in chosen.settings.items())]
     return Job(world, variant, seed, place, resolved.config.trainer.steps, tuple(argv))
-
-
-def typed(value: object) -> str:
-    """A value as the command line must have it to be read as this value again."""
-    text = str(value)
-    if isinstance(value, str) and value and not value.startswith("-") and parse_value(value) == value:
-        return value
-    text = json.dumps(value)
-    if parse_value(text) != value:
-        raise UserError(f"{text[:80]} cannot be given on a command line")
-    return text

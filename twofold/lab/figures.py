@@ -87,11 +87,14 @@ def _curve(
 
 
 def _points(run: RunRecord, metric: str, world: str | None) -> Curve | None:
-    return run.curves.get(world or run.headline, {}).get(metric)
+    return run.curve(f"{world}: {metric}" if world else metric)
 
 
 def _there(run: RunRecord, metric: str, world: str | None) -> Curve:
-    return run.curves[world or run.headline][metric]
+    curve = _points(run, metric, world)
+    if curve is None:
+        raise KeyError(f"{run.folder} has no '{metric}'")
+    return curve
 
 
 def averaged(runs: Sequence[RunRecord]) -> list[RunRecord]:
@@ -152,7 +155,10 @@ def draw_curves(
     found = read_runs(places)
     notes = [problem.message for problem in found.problems]
     runs = [run for run in found.runs if _points(run, metric, world) is not None]
-    notes += [f"{run.folder} has no '{metric}' yet: left out" for run in found.runs if run not in runs]
+    drawn = {run.folder for run in runs}
+    notes += [
+        f"{run.folder} has no '{metric}' yet: left out" for run in found.runs if run.folder not in drawn
+    ]
     if not runs:
         metrics = sorted({m for run in found.runs for by_name in run.curves.values() for m in by_name})
         known = f"; known are {', '.join(metrics)}" if metrics else ""

@@ -44,8 +44,8 @@ def list_runs(
 
 
 def _line(group: Group, run: RunRecord, metric: str, now: float) -> Line:
-    curve = run.curves.get(run.headline, {}).get(metric)
-    tested = run.test.get(run.headline, {}).get(metric)
+    curve = run.curve(metric)
+    tested = run.tested(metric)
     return Line(
         group.world,
         group.name,

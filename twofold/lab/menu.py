@@ -9,6 +9,7 @@ from twofold.base.command import Command, asks, needed, option, place, settings_
 
 Score = Literal["test", "last", "area"]
 _ON = "where: here, ray:auto, ray:HOST:PORT or slurm"
+_METRIC = "which metric of the episodes; of another evaluation world: 'WORLD: METRIC'"
 _PLACES = "run directories, or folders that hold some"
 
 
@@ -16,7 +17,7 @@ _PLACES = "run directories, or folders that hold some"
 class Compare:
     places: tuple[Path, ...] = place(_PLACES, "RUN ...", default=(), kind="run", at_least=1)
     score: Score = option("what a run is judged by", default="test")
-    metric: str = option("which metric of the episodes", default="return", metavar="NAME")
+    metric: str = option(_METRIC, default="return", metavar="NAME")
     baseline: str | None = option(
         "the group that others are compared with (default: the first)", default=None, metavar="NAME"
     )
@@ -31,7 +32,7 @@ class Report:
     )
     title: str | None = option("the heading", default=None)
     score: Score = option("what a run is judged by", default="test")
-    metric: str = option("which metric of the episodes", default="return", metavar="NAME")
+    metric: str = option(_METRIC, default="return", metavar="NAME")
     baseline: str | None = option(
         "the group that others are compared with (default: the first)", default=None, metavar="NAME"
     )
@@ -40,7 +41,7 @@ class Report:
 @asks
 class Runs:
     places: tuple[Path, ...] = place(_PLACES, "DIR ...", default=(Path("runs"),), kind="folder")
-    metric: str = option("which metric of the episodes", default="return", metavar="NAME")
+    metric: str = option(_METRIC, default="return", metavar="NAME")
 
 
 @asks

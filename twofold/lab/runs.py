@@ -17,8 +17,9 @@ from twofold.base.errors import CheckpointError, UserError
 from twofold.base.foreign_json import names, read_json
 from twofold.base.regular import is_folder, is_there
 from twofold.base.values import Json, number
-from twofold.lab.state import Known, RunState, lock_holder, place_of, read_state, state_now
+from twofold.lab.state import Known, RunState, read_state, state_now
 from twofold.settings.config import neutral
+from twofold.store.lock import lock_holder, place_of
 from twofold.store.records import (
     Curve,
     Provenance,
@@ -69,6 +70,16 @@ class RunRecord:
     def headline(self) -> str:
         """The evaluation world that chooses the best policy: the first."""
         return next(iter(self.curves), next(iter(self.test), "eval"))
+
+    def curve(self, metric: str) -> Curve | None:
+        """A metric of the evaluations: of the headline world, or of another as 'WORLD: METRIC'."""
+        world, _, name = metric.rpartition(": ")
+        return self.curves.get(world or self.headline, {}).get(name)
+
+    def tested(self, metric: str) -> Summary | None:
+        """A metric of the test, named as for `curve`."""
+        world, _, name = metric.rpartition(": ")
+        return self.test.get(world or self.headline, {}).get(name)
 
 
 def current(record: RunRecord, locks: Mapping[str, int]) -> RunRecord:
@@ -134,26 +145,29 @@ def find_runs(places: Sequence[Path]) -> list[Path]:
             raise UserError(
                 f"{place} is not a directory: give run directories, or a directory that holds some"
             )
-        for folder in _below(place, MAX_DEPTH):
+        for folder in folders_with("config.json", place):
             found[folder] = None
             if len(found) > MAX_RUNS:
                 raise UserError(f"more than {MAX_RUNS:,} runs below {place}: name a smaller directory")
     return list(found)
 
 
-def _below(folder: Path, depth: int) -> Iterator[Path]:
+def folders_with(name: str, place: Path, depth: int = MAX_DEPTH) -> Iterator[Path]:
+    """Folders in or below a place that hold a file of this name, in order; a run is not looked into, nor is a link."""
     try:
-        if is_there(folder / "config.json"):
-            yield folder
+        if is_there(place / name):
+            yield place
             return
-        with os.scandir(folder) as entries:
+        if is_there(place / "config.json"):
+            return  # a run
+        with os.scandir(place) as entries:
             inside = sorted(e.name for e in entries if e.is_dir(follow_symlinks=False))
     except (OSError, UserError):
         return  # not ours to look into
     if depth > 0:
-        for name in inside:
-            if not name.startswith("."):
-                yield from _below(folder / name, depth - 1)
+        for one in inside:
+            if not one.startswith("."):
+                yield from folders_with(name, place / one, depth - 1)
 
 
 # ---- reading ------------------------------------------------------------------------------------------------------

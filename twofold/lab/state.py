@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from twofold.base.errors import CheckpointError, UserError
+from twofold.base.errors import CheckpointError
 from twofold.base.foreign_json import names, read_json
-from twofold.base.regular import read_text
 from twofold.store.lock import BEAT_LIMIT
 
 RunState = Literal["finished", "running", "stopped", "failed"]
@@ -88,30 +87,3 @@ def _guessed(known: Known) -> tuple[RunState, str]:
     if os.path.lexists(known.folder / "bad_batch.safetensors"):
         return "failed", "a value that is not finite: see bad_batch.safetensors"
     return "stopped", f"at step {known.step:,}"
-
-
-# ---- who holds a lock -------------------------------------------------------------------------------------------
-
-
-def lock_holder(path: Path) -> int | None:
-    """The process that holds the lock of a run, as the system lists it: asking for the lock would disturb it."""
-    return held_locks().get(place_of(path))
-
-
-def held_locks() -> dict[str, int]:
-    """Every file lock of the machine: the process by the place of the file."""
-    try:
-        table = read_text(Path("/proc/locks"))
-    except UserError:
-        return {}
-    lines = [line.split() for line in table.splitlines()]
-    return {words[5]: int(words[4]) for words in lines if len(words) > 5 and words[1] == "FLOCK"}
-
-
-def place_of(path: Path) -> str:
-    """A file as the list of locks names it: device and inode."""
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return ""
-    return f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"

@@ -122,7 +122,7 @@ def bootstrap(
     level: float = LEVEL,
     seed: int = _SEED,
 ) -> Estimate:
-    """A statistic with the percentile interval of the stratified bootstrap: every world's runs are drawn anew."""
+    """A statistic with the percentile interval of the stratified bootstrap: every world's runs are resampled."""
     rng = np.random.default_rng(seed)
     drawn = [np.asarray(s, float)[rng.integers(len(s), size=(resamples, len(s)))] for s in scores]
     low, high = _percentiles(statistic(drawn), level)

@@ -77,7 +77,7 @@ def curve_records(groups: Sequence[Group], metric: str) -> list[Record]:
     found = []
     for group in groups:
         for run in group.runs:
-            curve = run.curves.get(run.headline, {}).get(metric)
+            curve = run.curve(metric)
             points = [] if curve is None else zip(curve.steps.tolist(), curve.mean.tolist(), strict=True)
             named = {"world": group.world, "group": group.name, "seed": run.seed}
             found += [{**named, "step": step, metric: value} for step, value in points]

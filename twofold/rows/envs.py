@@ -205,7 +205,7 @@ class EnvRows(VectorEnv):
             self._refuse(row, f"info must be a dictionary, and its 'episode' one of numbers: {shown(info)}")
         for name, value in episode.items():
             if np.size(value) != 1 or np.asarray(value).dtype.kind not in "fiub":
-                self._refuse(row, f"info['episode']['{shown(name)}'] is no number: {shown(value)}")
+                self._refuse(row, f"info['episode']['{shown(name)}'] is not a number: {shown(value)}")
 
     def step(self, actions: Array) -> tuple[Obs, Array, Array, Array, Info]:
         rows = self.num_envs

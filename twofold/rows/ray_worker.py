@@ -62,6 +62,7 @@ class RayWorker:
 def _connected() -> ModuleType:
     """Ray, connected to the cluster of RAY_ADDRESS, else to one of this machine's cores; nothing is phoned home."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_worker_niceness", "0")  # Ray takes 15, and a step waits for the slowest row
     try:
         import ray
     except ModuleNotFoundError:

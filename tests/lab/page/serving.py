@@ -37,7 +37,7 @@ class Served:
         self, method: str, path: str, body: bytes | None = None, **headers: str
     ) -> tuple[int, bytes, dict[str, str]]:
         """Status, content and headers; a header given as None is left out."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         given = {"host": f"127.0.0.1:{self.port}", "x-twofold-token": TOKEN}
         given |= {name.replace("_", "-"): value for name, value in headers.items()}
         connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)

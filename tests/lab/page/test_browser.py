@@ -22,6 +22,7 @@ from twofold.show.panels import HeatMap, Listing, Replay, Trajectory, write_pane
 from ..made import make_group, make_run, summary
 from ..test_conduct import TINY
 from .serving import Served, served
+from .sweeps import make_sweep
 
 CHROMIUM = shutil.which("chromium") or ""
 pytestmark = [
@@ -37,6 +38,7 @@ FLAGS = [
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
+    "--disable-dev-shm-usage",  # containers have little shared memory
 ]
 FLAGS += ["--disable-component-update", "--disable-sync"]
 
@@ -201,7 +203,16 @@ def test_panels_of_every_kind_are_drawn(runs: Path, opened: Any) -> None:
     write_panel(
         folder,
         "war",
-        Replay("3m", (9, 9), [0, 1], [1, 1], [[1, 1, 5, 5], [2, 2, 4, 4]], [[1, 1], [0.5, 0]], "won"),
+        Replay(
+            "3m",
+            (9, 9),
+            [0, 1],
+            [1, 1],
+            [[1, 1, 5, 5], [2, 2, 4, 4]],
+            [[1, 1], [0.5, 0]],
+            "won",
+            [[1, 0], [-1, -1]],
+        ),
     )
     with served(runs) as here:
         page = opened(here)
@@ -236,10 +247,48 @@ def test_the_page_fits_and_has_a_name_for_every_control(
         tab.goto(here.address)
         until(lambda: tab.locator(".plot canvas").count() == 1)
         assert tab.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+        names = tab.locator("button.open").first.bounding_box()
+        assert names is not None and names["x"] < tab.viewport_size["width"]  # the table begins on the screen
         unnamed = """() => [...document.querySelectorAll('main :is(input, select, button)')]
             .filter(e => !(e.labels?.length || e.getAttribute('aria-label') || e.textContent.trim())).length"""
         assert tab.evaluate(unnamed) == 0
         tab.context.close()
+
+
+@pytest.mark.parametrize("width", [1400, 390])
+def test_a_sweep_shows_history_slices_importance_and_its_winner(
+    tmp_path: Path, opened: Any, width: int
+) -> None:
+    make_sweep(tmp_path / "search_<b>")
+    with served(tmp_path) as here:
+        page = opened(here)
+        page.tab.set_viewport_size({"width": width, "height": 900})
+        page.tab.get_by_role("link", name="Sweeps").click()
+        page.tab.get_by_role("link", name="search_<b>").click()
+        until(lambda: "winner: trial 2" in page.text("main"))
+        text = page.text("main")
+        assert "55.50 [50.00, 61.00] on 5 fresh seeds; the search said 90.93" in text
+        assert "winner is better: P = 0.91" in text and "80 %" in text
+        pictures = page.tab.locator("figure.chart svg.dots")
+        assert pictures.count() == 3  # history and two slices
+        assert pictures.nth(0).locator("circle").count() == 12
+        assert pictures.nth(2).locator("circle").count() == 12
+        assert page.tab.locator("main tbody tr").count() == 3 + 14
+        assert page.tab.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+        page.tab.get_by_role("link", name="trial 2", exact=True).click()
+        until(lambda: "seed_10002" in page.text("h1"))
+
+
+def test_a_sweep_that_goes_on_is_drawn_anew(tmp_path: Path, opened: Any) -> None:
+    folder = make_sweep(tmp_path / "s", phase="search", candidates=[], verdicts=[])
+    with served(tmp_path) as here:
+        page = opened(here)
+        page.tab.evaluate("id => { location.hash = `#/sweep/${id}` }", run_id(folder))
+        until(lambda: "no winner yet" in page.text("main"))
+        record = json.loads((folder / "result.json").read_text())
+        record["trials"][13]["score"] = 7.0
+        (folder / "result.json").write_text(json.dumps(record))
+        until(lambda: page.tab.locator("figure.chart svg.dots").nth(0).locator("circle").count() == 13)
 
 
 def train(folder: Path, steps: int) -> subprocess.Popen[bytes]:

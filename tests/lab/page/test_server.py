@@ -134,6 +134,15 @@ def test_a_port_in_use_and_a_missing_folder_are_told(tmp_path: Path) -> None:
         serve(tmp_path / "absent")
 
 
+def test_the_page_waits_for_a_folder_that_comes_later(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path / "runs")
+    catalogue.refresh()
+    assert catalogue.groups() == {}
+    make_group(tmp_path / "runs", [1.0, 2.0])
+    catalogue._refresh()
+    assert [len(group.runs) for group in catalogue.groups().values()] == [2]
+
+
 # ---- what is answered --------------------------------------------------------------------------------------------
 
 

@@ -9,16 +9,15 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from jobs.test_jobs import FAKE, Silent
 
 from twofold.base.errors import UserError
+from twofold.jobs.running import run_jobs
 from twofold.lab.experiment import Job
-from twofold.lab.jobs import run_jobs
 from twofold.lab.sweep import phases
 from twofold.lab.sweep.phases import Sweep, Wanted
 from twofold.lab.sweep.space import Space, Span
-from twofold.lab.sweep.telling import words, write_preset, write_result
-
-from ..test_jobs import HERE, Silent
+from twofold.lab.sweep.telling import words, write_preset, write_record, write_result
 
 pytest.importorskip("optuna", reason="sweeps need the extra `sweep`")
 
@@ -34,7 +33,7 @@ def fake_runs(monkeypatch: pytest.MonkeyPatch) -> list[Mapping[str, object]]:
         asked.append({"name": name, "seed": seed, "settings": variant.settings})  # type: ignore[attr-defined]
         place = folder / world / name / f"seed_{seed}"
         words = (str(place), str(seed), "3", "0.0", "-1")
-        return Job(world, name, seed, place, 3, (sys.executable, str(HERE / "fake_train.py"), *words))
+        return Job(world, name, seed, place, 3, (sys.executable, str(FAKE), *words))
 
     monkeypatch.setattr(phases, "make_job", make)
     monkeypatch.setattr(phases, "run_jobs", partial(run_jobs, tick=0.02))
@@ -111,3 +110,16 @@ def test_the_result_is_written_with_its_picture_and_a_preset_that_can_be_used(tm
     assert loaded.config.trainer.steps == 3
     with pytest.raises(UserError, match="exists: nothing was written"):
         write_preset(made, found, tmp_path / "mine.yaml")
+
+
+def test_what_is_known_is_told_while_it_goes_on_and_a_winner_only_when_it_is_confirmed(
+    tmp_path: Path,
+) -> None:
+    made, told = sweep(tmp_path / "s"), []
+    found = made.run(Silent(), jobs=1, told=told.append)
+    assert [swept.phase for swept in told[-2:]] == ["confirm", "final"] and found.phase == "done"
+    searching = [swept for swept in told if swept.phase == "search"]
+    assert [sum(t.score is not None for t in swept.trials) for swept in searching] == [0, 1, 2, 3]
+    assert all(swept.winner is None for swept in told[:-1]) and told[-1].winner == found.winner
+    record = json.loads(write_record(made, told[0]).read_text())
+    assert record["phase"] == "search" and record["wanted"]["trials"] == 3 and record["winner"] is None

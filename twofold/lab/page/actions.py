@@ -1,4 +1,4 @@
-"""Stop and resume from the page: a signal to the process that holds the run, a command that goes on with it."""
+"""Stop and resume from the page: a signal to the process that holds the run, a command that resumes it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from twofold.base.errors import UserError
 from twofold.base.regular import open_to_write
 from twofold.lab.runs import RunRecord
-from twofold.lab.state import lock_holder
+from twofold.store.lock import lock_holder
 
 
 def stop(run: RunRecord) -> int:
@@ -22,7 +22,7 @@ def stop(run: RunRecord) -> int:
         raise UserError("no process is running it")
     try:
         if os.stat(f"/proc/{holder}").st_uid != os.getuid():
-            raise UserError(f"process {holder} belongs to somebody else")
+            raise UserError(f"process {holder} belongs to another user")
         os.kill(holder, signal.SIGTERM)
     except ProcessLookupError:
         raise UserError("it has just ended") from None
@@ -32,7 +32,7 @@ def stop(run: RunRecord) -> int:
 
 
 def resume_command(run: RunRecord) -> list[str]:
-    """The command that goes on with a run, as a list of words."""
+    """The command that resumes a run, as a list of words."""
     return ["twofold", "resume", str(run.folder)]
 
 

@@ -16,14 +16,15 @@ import numpy as np
 
 from twofold.base.errors import UserError
 from twofold.base.foreign_json import log_records
+from twofold.base.regular import is_folder
 from twofold.base.values import Values
 from twofold.lab import statistics
 from twofold.lab.figures import BAND_SEEDS, aligned, averaged, band, possible
 from twofold.lab.groups import Group, differences, group_runs
 from twofold.lab.report import film_paths
 from twofold.lab.runs import RunRecord, current, find_runs, read_run
-from twofold.lab.state import held_locks
 from twofold.lab.statistics import FEW, Estimate
+from twofold.store.lock import held_locks
 from twofold.store.records import last_record
 
 _WATCHED = ("config.json", "evaluations.jsonl", "metrics.jsonl", "test.json", "provenance.json", "state.json")
@@ -68,7 +69,7 @@ class Catalogue:
             self._looked = time.monotonic()
 
     def _refresh(self) -> None:
-        folders = find_runs([self.place])
+        folders = find_runs([self.place]) if is_folder(self.place) else []  # it may come, and it may go
         changed = self._forget(set(folders))
         until = time.monotonic() + (_NEXT if self.entries else _FIRST)
         stale = [f for f in folders if self._stale(f)]
@@ -175,10 +176,13 @@ def overview(catalogue: Catalogue) -> Values:
 
 
 def metric_names(groups: Sequence[Group]) -> list[str]:
-    """What can be drawn: metrics of the evaluations, the return first, then those of the learning."""
-    evaluated = {m for g in groups for run in g.runs for m in run.curves.get(run.headline, {})}
+    """What can be drawn: metrics of the evaluations, the return first, those of other worlds, those of the learning."""
+    runs = [run for group in groups for run in group.runs]
+    evaluated = {m for run in runs for m in run.curves.get(run.headline, {})}
+    elsewhere = {f"{w}: {m}" for run in runs for w, ms in run.curves.items() if w != run.headline for m in ms}
     learning = {TRAINING + m for g in groups[:20] for m in _last_line(g.runs[0].folder / "metrics.jsonl")}
-    return [*sorted(evaluated, key=lambda name: (name != "return", name)), *sorted(learning)]
+    first = sorted(evaluated, key=lambda name: (name != "return", name))
+    return [*first, *sorted(elsewhere), *sorted(learning)]
 
 
 def group_data(group: Group, varied: Sequence[str]) -> Values:
@@ -253,14 +257,14 @@ def curve_data(run: RunRecord, metric: str, hours: bool) -> Points:
     if metric.startswith(TRAINING):
         steps, values = _learning(run.folder, metric.removeprefix(TRAINING), stamp(run.folder))
     else:
-        curve = run.curves.get(run.headline, {}).get(metric)
+        curve = run.curve(metric)
         steps, values = ([], []) if curve is None else (curve.steps.tolist(), curve.mean.tolist())
     return {"x": active_hours(run.folder, steps) if hours else steps, "y": values}
 
 
 def mean_data(group: Group, metric: str) -> Values | None:
     """The mean over seeds and its interval, as figures and reports have it; None where there is none."""
-    runs = averaged([run for run in group.runs if metric in run.curves.get(run.headline, {})])
+    runs = averaged([run for run in group.runs if run.curve(metric) is not None])
     steps, values = aligned(runs, metric)
     if len(steps) == 0:
         return None

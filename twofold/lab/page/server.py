@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from twofold.base.errors import CheckpointError, UserError
 from twofold.base.foreign_json import log_records, names, parse_json
-from twofold.base.regular import is_folder, open_regular, read_regular
+from twofold.base.regular import is_folder, is_there, open_regular, read_regular
 from twofold.base.values import Json, Values
 from twofold.lab.compare import compare, score_named, to_data
 from twofold.lab.figures import curves_figure
@@ -35,8 +35,10 @@ from twofold.lab.page.catalogue import (
     panel_paths,
     run_data,
     run_files,
+    run_id,
 )
 from twofold.lab.page.guard import MAX_BODY, Guard
+from twofold.lab.page.sweeps import SweepData, find_sweeps, list_sweeps, sweep_data
 from twofold.lab.report import film_paths, write_report
 from twofold.lab.runs import RunRecord
 from twofold.settings.config import neutral
@@ -56,6 +58,7 @@ _FILM_TYPES = {
 _MAX_FILM = 64_000_000
 _LOG_TAIL = 20_000
 _MAX_IDS = 2_000
+_USUAL = Path("runs")  # where `train` puts runs: the page may be opened before the first of them
 Asked = dict[str, Json]  # a question as it was sent
 Answering = Callable[[Request], Awaitable[Response]]
 
@@ -132,6 +135,20 @@ class Page:
         if not paths:
             raise UserError("no such panel")
         return read_panel(paths[0])
+
+    def sweeps(self, asked: Asked) -> Values:
+        """All sweeps, a line each."""
+        return {"sweeps": list_sweeps(self.catalogue.place)}
+
+    def sweep(self, asked: Asked) -> SweepData:
+        """A sweep in all its parts; its runs are known by their ids."""
+        folders = [f for f in find_sweeps(self.catalogue.place) if run_id(f) == asked.get("sweep")]
+        if not folders:
+            raise UserError("no such sweep")
+        data = sweep_data(folders[0])
+        for trial in data["trials"]:
+            trial["run"] = trial["run"] if self.catalogue.run(str(trial["run"])) else None
+        return data
 
     def compare(self, asked: Asked) -> Values:
         """The same as `compare --json` with the runs of these groups."""
@@ -226,6 +243,8 @@ def make_app(place: Path, token: str, port: int) -> Starlette:
         "one": page.one,
         "evaluations": page.evaluations,
         "panel": page.panel,
+        "sweeps": page.sweeps,
+        "sweep": page.sweep,
         "compare": page.compare,
         "stop": page.stop,
         "resume": page.resume,
@@ -287,7 +306,7 @@ def serve(
     """Serve the page until interrupted; from another machine it is reached through ssh -L."""
     import uvicorn
 
-    if not is_folder(place):
+    if not is_folder(place) and (place != _USUAL or is_there(place)):
         raise UserError(f"{place} is not a directory: give the folder that holds your runs")
     secret = token or secrets.token_urlsafe(24)
     with listen(port) as listening:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import sys
+from functools import partial
 from pathlib import Path
 
 from twofold.base.errors import UserError
@@ -14,10 +14,10 @@ _CONFIRM = re.compile(r"(\d+)x(\d+)")
 
 def sweep(asked: menu.Sweep) -> int:
     """Search, confirm, final; repeated, it continues."""
+    from twofold.jobs.watch import shown_here
     from twofold.lab.sweep.phases import Sweep, Wanted
     from twofold.lab.sweep.space import make_space
-    from twofold.lab.sweep.telling import words, write_preset, write_result
-    from twofold.lab.watch import Board, Lines
+    from twofold.lab.sweep.telling import words, write_preset, write_record, write_result
     from twofold.settings.imports import import_user_code
 
     import_user_code(asked.import_)
@@ -27,8 +27,8 @@ def sweep(asked: menu.Sweep) -> int:
     space = make_space(asked.config, asked.env_config, asked.settings)
     folder = asked.sweep or Path("sweeps") / f"{Path(asked.config).stem}_{Path(asked.env_config).stem}"
     made = Sweep(folder, space, wanted, asked.import_)
-    with Board() if sys.stderr.isatty() else Lines() as view:
-        found = made.run(view, jobs=asked.jobs, on=asked.on)
+    with shown_here() as view:
+        found = made.run(view, jobs=asked.jobs, on=asked.on, told=partial(write_record, made))
     result = write_result(made, found)
     print(words(found))
     print(f"result     {result}")

@@ -8,7 +8,7 @@ final    the winner and the settings without the sweep, on the user's seeds, wit
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -17,10 +17,10 @@ import numpy as np
 from twofold.base.errors import UserError
 from twofold.base.foreign_json import parse_json, read_json
 from twofold.base.regular import is_there, names_in
+from twofold.jobs.launchers import launcher
+from twofold.jobs.running import Outcome, Progress, View, run_jobs
 from twofold.lab.compare import Comparison, compare
 from twofold.lab.experiment import Job, Variant, make_job
-from twofold.lab.jobs import Outcome, Progress, View, run_jobs
-from twofold.lab.launchers import launcher
 from twofold.lab.runs import read_run
 from twofold.lab.statistics import Estimate, mean_interval
 from twofold.lab.sweep.space import Space, Value
@@ -69,6 +69,16 @@ class Swept:
         confirmed = [c for c in self.candidates if c.confirmed is not None]
         return max(confirmed, key=lambda c: c.confirmed.value if c.confirmed else -np.inf, default=None)
 
+    @property
+    def phase(self) -> str:
+        """What is being done, or `done`."""
+        if self.comparison is not None:
+            return "done"
+        return "search" if not self.candidates else "confirm" if self.winner is None else "final"
+
+
+Told = Callable[[Swept], object]  # whenever there is something new
+
 
 class Sweep:
     """A sweep in its folder; repeated, it continues."""
@@ -80,40 +90,42 @@ class Sweep:
         _keep_spec(folder, space, wanted)
         self.study = Study(folder, space.axes, wanted.seed)
 
-    def run(self, view: View, *, jobs: int = 2, on: str = "here") -> Swept:
+    def run(self, view: View, *, jobs: int = 2, on: str = "here", told: Told = lambda swept: None) -> Swept:
         """As far as it comes: to the end, to a signal, or to a job that fails."""
-        outcome = self._search(view, jobs, on)
+        outcome = self._search(view, jobs, on, told)
         swept = Swept(tuple(self.study.trials()), outcome=outcome)
         if outcome.signal is not None or any(p.state == "stopped" for p in outcome.jobs):
             return swept
         chosen = self._best()
         if not chosen or not self.wanted.confirm_seeds:
             return swept
+        told(Swept(swept.trials, tuple(Candidate(t.number, t.values, t.score or 0.0, None) for t in chosen)))
         outcome = self._launch(self._confirm_jobs(chosen), "confirm", view, jobs, on)
         swept = Swept(swept.trials, tuple(map(self._confirmed, chosen)), outcome=outcome)
         if not outcome.done or swept.winner is None or not self.wanted.final_seeds:
             return swept
+        told(swept)
         outcome = self._launch(self._final_jobs(swept.winner), "final", view, jobs, on)
         found = self._verdict() if outcome.done else None
         return Swept(swept.trials, swept.candidates, found, outcome)
 
     # ---- search ----
 
-    def _search(self, view: View, jobs: int, on: str) -> Outcome:
+    def _search(self, view: View, jobs: int, on: str, told: Told) -> Outcome:
         begun = [trial for trial in self.study.trials() if trial.score is None and not trial.failed]
         first = [self._trial_job(trial) for trial in begun]
         place = self.folder / "search"
-        more = _More(self, jobs)
+        more = _More(self, jobs, begun, told)
         return run_jobs(first, place, view, limit=jobs, launcher=launcher(on, place), more=more)
 
     def _trial_job(self, trial: Trial) -> Job:
         settings = {**trial.values, "trainer.test_episodes": 0}
         return self._job("search", f"trial_{trial.number:03d}", SEARCH_SEED + trial.number, settings)
 
-    def score(self, job: Job) -> float | None:
+    def score(self, folder: Path) -> float | None:
         """The mean of a run's last evaluations, None if it failed."""
         try:
-            record, _ = read_run(job.folder)
+            record, _ = read_run(folder)
         except UserError:
             return None
         curve = record.curves.get(record.headline, {}).get(self.wanted.metric)
@@ -136,7 +148,7 @@ class Sweep:
 
     def _confirmed(self, trial: Trial) -> Candidate:
         seeds = range(CONFIRM_SEED, CONFIRM_SEED + self.wanted.confirm_seeds)
-        scores = [self.score(self._confirm_job(trial, seed)) for seed in seeds]
+        scores = [self.score(self._confirm_job(trial, seed).folder) for seed in seeds]
         known = [score for score in scores if score is not None]
         whole = (
             mean_interval(known) if len(known) == len(scores) else None
@@ -179,21 +191,28 @@ class Sweep:
 class _More:
     """Tells the scores of trials that ended and asks for as many new ones as there is room for."""
 
-    def __init__(self, sweep: Sweep, limit: int) -> None:
-        self.sweep, self.limit = sweep, limit
-        self._told: set[Path] = set()
+    def __init__(self, sweep: Sweep, limit: int, begun: Sequence[Trial], told: Told) -> None:
+        self.sweep, self.limit, self._say = sweep, limit, told
+        self._open = {sweep._trial_job(trial).folder: trial.number for trial in begun}
 
     def __call__(self, jobs: Sequence[Progress]) -> list[Job]:
-        for progress in jobs:
-            if progress.state in ("done", "failed") and progress.job.folder not in self._told:
-                self._told.add(progress.job.folder)
-                score = self.sweep.score(progress.job) if progress.state == "done" else None
-                self.sweep.study.tell(progress.job.seed - SEARCH_SEED, score)
+        ended = [p for p in jobs if p.state in ("done", "failed") and p.job.folder in self._open]
+        for progress in ended:
+            score = self.sweep.score(progress.job.folder) if progress.state == "done" else None
+            self.sweep.study.tell(self._open.pop(progress.job.folder), score)
         active = sum(progress.state in ("waiting", "running") for progress in jobs)
         stopped = any(progress.state == "stopped" for progress in jobs)
         left = self.sweep.wanted.trials - len(self.sweep.study.trials())
         room = 0 if stopped else max(0, min(self.limit - active, left))
-        return [self.sweep._trial_job(self.sweep.study.ask()) for _ in range(room)]
+        new = [self._job(self.sweep.study.ask()) for _ in range(room)]
+        if ended or new:
+            self._say(Swept(tuple(self.sweep.study.trials())))
+        return new
+
+    def _job(self, trial: Trial) -> Job:
+        job = self.sweep._trial_job(trial)
+        self._open[job.folder] = trial.number
+        return job
 
 
 def _keep_spec(folder: Path, space: Space, wanted: Wanted) -> None:

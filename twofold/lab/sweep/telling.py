@@ -64,7 +64,16 @@ def _settings(values: Mapping[str, Value]) -> str:
 
 def write_result(sweep: Sweep, found: Swept) -> Path:
     """result.json and sweep.png in the folder of the sweep."""
+    if any(trial.score is not None for trial in found.trials):
+        draw(sweep, found, sweep.folder / "sweep.png")
+    return write_record(sweep, found)
+
+
+def write_record(sweep: Sweep, found: Swept) -> Path:
+    """result.json: what is known so far, for the page and for whoever reads it."""
     record = {
+        "phase": found.phase,
+        "wanted": asdict(sweep.wanted),
         "trials": [asdict(trial) for trial in found.trials],
         "candidates": [asdict(candidate) for candidate in found.candidates],
         "winner": found.winner and dict(found.winner.values),
@@ -75,8 +84,6 @@ def write_result(sweep: Sweep, found: Swept) -> Path:
         "score": f"mean of the last {LAST} evaluations on validation seeds",
     }
     files.replace_bytes(sweep.folder / "result.json", json.dumps(record, indent=1).encode())
-    if any(trial.score is not None for trial in found.trials):
-        draw(sweep, found, sweep.folder / "sweep.png")
     return sweep.folder / "result.json"
 
 
@@ -118,9 +125,11 @@ def _slice(panel: Axes, axis: Span | Choice, values: list[Value], scores: object
             [texts.index(show(v)) for v in values], np.asarray(scores), s=22, color=style.colour(0), alpha=0.7
         )
         panel.set_xticks(range(len(texts)), [style.literal(t) for t in texts])
+        panel.set_xlim(-0.5, len(texts) - 0.5)
         return
     numbers = [float(v) for v in values if isinstance(v, (int, float))]
-    panel.scatter(numbers, np.asarray(scores), s=22, color=style.colour(0), alpha=0.7, linewidth=0)
+    shown = panel.scatter(numbers, np.asarray(scores), s=22, color=style.colour(0), alpha=0.7, linewidth=0)
+    shown.set_clip_on(False)  # values at the ends of the range are whole
     if axis.scale == "log":
         panel.set_xscale("log")
     panel.set_xlim(axis.low, axis.high)

@@ -151,7 +151,7 @@ export const swatch = (index) => h("span", { class: "swatch", "aria-hidden": "tr
 
 // ---- small pictures of scores: rows [{name, scores, mean: {value, low, high}}] ----
 
-function niceMarks(low, high) {
+export function niceMarks(low, high) {
   const rough = (high - low || 1) / 4, power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough);
   const marks = [];

@@ -1,10 +1,11 @@
-// The page: asks once a second what changed, and shows one of three views.
+// The page: asks once a second what changed, and shows one of its views.
 
 import { ask, takeToken } from "./ask.js";
 import { h, fill } from "./dom.js";
 import { CompareView } from "./compare.js";
 import { RunView } from "./run.js";
 import { RunsView } from "./runs.js";
+import { SweepView, SweepsView } from "./sweep.js";
 
 const place = document.getElementById("main");
 const live = document.getElementById("live");
@@ -13,11 +14,11 @@ const state = { version: null, data: null, view: null };
 function show() {
   const [, name = "runs", ...rest] = location.hash.split("/");
   state.view?.leave?.();
-  const made = { runs: RunsView, compare: CompareView, run: RunView }[name] ?? RunsView;
+  const made = { runs: RunsView, compare: CompareView, run: RunView, sweeps: SweepsView, sweep: SweepView }[name] ?? RunsView;
   state.view = new made(rest.map(decodeURIComponent));
   fill(place, state.view.element);
   for (const link of document.querySelectorAll("nav a")) {
-    const here = link.dataset.view === name;
+    const here = link.dataset.view === name || (name === "sweep" && link.dataset.view === "sweeps");
     link.toggleAttribute("aria-current", here);
     if (here) link.setAttribute("aria-current", "page");
   }

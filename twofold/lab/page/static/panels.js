@@ -126,6 +126,13 @@ function replay(data) {
     const scale = Math.min((width - 24) / box.width, (height - 40) / box.height);
     const x = (v) => width / 2 + (v - box.x) * scale, y = (v) => height / 2 - (v - box.y) * scale;
     const places = data.positions[frame] ?? [], health = data.health[frame] ?? [];
+    brush.lineWidth = 1.5; brush.globalAlpha = 0.45;
+    (data.targets[frame] ?? []).forEach((to, i) => {
+      if (to < 0) return;
+      brush.strokeStyle = token(data.teams[i] === 0 ? "--c0" : "--c1");
+      brush.beginPath(); brush.moveTo(x(places[2 * i]), y(places[2 * i + 1])); brush.lineTo(x(places[2 * to]), y(places[2 * to + 1])); brush.stroke();
+    });
+    brush.globalAlpha = 1;
     data.teams.forEach((team, i) => unit(brush, x(places[2 * i]), y(places[2 * i + 1]), Math.max(4, data.radii[i] * scale), team, health[i]));
     if (frame === data.positions.length - 1 && data.result) {
       brush.fillStyle = token("--ink"); brush.font = "600 16px system-ui, sans-serif"; brush.textAlign = "center";

@@ -38,20 +38,24 @@ export class RunView {
       h("p", {}, h("span", { class: `state ${run.state}`, text: run.state }), ` ${run.reason} `, h("span", { class: "quiet", text: `${steps(run.step)} of ${steps(run.steps)} steps, written ${ago(Date.now() / 1000 - run.changed)}` })),
       h("p", { class: "actions" }, run.state === "running" ? act("stop", "Stop and save") : null, ["stopped", "failed"].includes(run.state) ? act("resume", "Resume") : null),
       this.note,
-      h("p", { class: "quiet" }, "or: ", h("code", { text: run.resume.join(" ") })));
+      run.state === "finished" ? null : h("p", { class: "quiet" }, "or: ", h("code", { text: run.resume.join(" ") })));
   }
 
   async act(name) {
     try {
       const { process } = await ask(name, { run: this.id });
-      this.note.textContent = name === "stop" ? `process ${process} was asked to save and stop` : `process ${process} goes on with it`;
+      this.note.textContent = name === "stop" ? `process ${process} was asked to save and stop` : `process ${process} resumes it`;
     } catch (error) {
       this.note.textContent = error.message;
     }
   }
 
   async curve(run) {
-    const { curves } = await ask("curves", { metric: "return", runs: { [run.id]: 0 } });
+    // The metric that the world is about, such as battles won; the return where it names none.
+    const wanted = run.settings.find((s) => s.name === "trainer.headline")?.value;
+    const metric = wanted in run.metrics ? wanted : "return";
+    this.chart.element.querySelector("b").textContent = `${metric} on validation seeds`;
+    const { curves } = await ask("curves", { metric, runs: { [run.id]: 0 } });
     const { x, y } = curves[run.id];
     this.chart.draw([{ name: `seed ${run.seed}`, index: 0, seeds: [], mean: x.length ? { x, y, low: null, seeds: 1 } : null }]);
     this.chart.said.textContent = "";

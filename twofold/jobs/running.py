@@ -1,7 +1,7 @@
-"""Runs the jobs of a plan as child processes until all are done; can be killed and repeated at any moment.
+"""Runs the jobs of a plan until all are done; can be killed and repeated at any moment.
 
-The state of a plan is the run directories: nothing else is kept. A job is a command that goes on where it was, so
-repeating is always right. Children are told to stop (SIGTERM: they save) when this process ends, however it ends.
+The state of a plan is the directories of its jobs: nothing else is kept. A job is a command that goes on where it was,
+so repeating is always right. Children are told to stop (SIGTERM: they save) when this process ends, however it ends.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
@@ -20,11 +20,10 @@ from twofold.base.errors import UserError
 from twofold.base.messages import printable
 from twofold.base.regular import is_there, open_regular, open_to_write
 from twofold.base.signals import Signals
-from twofold.lab.experiment import Job
-from twofold.lab.launchers import Handle, Launcher, Processes
-from twofold.lab.runs import read_run
-from twofold.lab.state import lock_holder
-from twofold.store.records import last_step
+from twofold.jobs.elsewhere import TOKEN
+from twofold.jobs.job import Job
+from twofold.jobs.launchers import Handle, Launcher, Processes
+from twofold.store.lock import lock_holder
 
 State = Literal["waiting", "running", "done", "stopped", "failed"]
 _ERRORS_AT_A_STEP = 2  # an error that comes back at the same step will come back again
@@ -87,8 +86,7 @@ def run_jobs(
     """Run every job that is not done, `limit` at a time; returns when nothing is left to do, or after a signal."""
     if limit < 1:
         raise UserError(f"--jobs must be at least 1, got {limit}")
-    folder.mkdir(parents=True, exist_ok=True)
-    with _only_one(folder), launcher or Processes() as chosen, Signals() as stop, view:
+    with _made(folder), _only_one(folder), launcher or Processes() as chosen, Signals() as stop, view:
         runner = _Runner([Progress(job) for job in jobs], folder / "logs", limit, chosen)
         try:
             runner.look()
@@ -103,6 +101,22 @@ def run_jobs(
 
 
 @contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """The folder, made if absent; where no job could begin, because a cluster is not there, it is gone again."""
+    new = [place for place in (folder, *folder.parents) if not is_there(place)]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except UserError:
+        for name in ("experiment.lock", TOKEN) if new else ():
+            (folder / name).unlink(missing_ok=True)
+        with suppress(OSError):  # not empty: something began
+            for place in new:
+                place.rmdir()
+        raise
+
+
+@contextmanager
 def _only_one(folder: Path) -> Iterator[None]:
     """Refuse a second process on the same experiment; the lock of a dead one is free by itself."""
     try:
@@ -113,7 +127,7 @@ def _only_one(folder: Path) -> Iterator[None]:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(handle)
-        raise UserError(f"another process runs the experiment in {folder}: stop it first") from None
+        raise UserError(f"another process runs the jobs in {folder}: stop it first") from None
     try:
         yield
     finally:
@@ -135,8 +149,8 @@ class _Runner:
     def look(self) -> None:
         """Which jobs are done already: their directories say so."""
         for progress in self.jobs:
-            progress.step = last_step(progress.job.folder)
-            if _finished(progress.job):
+            progress.step = progress.job.reached()
+            if progress.job.finished():
                 progress.state = "done"
 
     def busy(self, more: More | None) -> bool:
@@ -163,12 +177,12 @@ class _Runner:
         self.logs.mkdir(exist_ok=True)
         progress.handle = self.launcher.start(progress.job, _log_path(self.logs, progress.job))
         progress.state, progress.message = "running", ""
-        progress.step = last_step(progress.job.folder)
+        progress.step = progress.job.reached()
         progress._began = (time.monotonic(), progress.step)
         return True
 
     def _watch(self, progress: Progress) -> None:
-        step = last_step(progress.job.folder)
+        step = progress.job.reached()
         began, first = progress._began
         if step != progress.step and step > first:
             progress.speed = (step - first) / (time.monotonic() - began)
@@ -180,11 +194,15 @@ class _Runner:
     def _end(self, progress: Progress, code: int) -> None:
         """Done; or stopped by somebody; or to be repeated; or failed for good."""
         progress.handle, progress.speed = None, 0.0
-        progress.message = "" if code == 0 else last_words(_log_path(self.logs, progress.job))
-        if code == 0:
+        over = code == 0 or progress.job.finished()  # some end with a code that is about their results
+        progress.message = "" if over else last_words(_log_path(self.logs, progress.job))
+        if over:
             progress.state = "done"
         elif code in (128 + signal.SIGTERM, 128 + signal.SIGINT, -signal.SIGTERM, -signal.SIGINT):
-            progress.state, progress.message = "stopped", "somebody stopped it; repeat the command to go on"
+            progress.state, progress.message = (
+                "stopped",
+                "it was stopped from outside; repeat the command to continue",
+            )
         else:
             killed = code < 0
             progress.ends.append((progress.step, killed))
@@ -203,22 +221,11 @@ class _Runner:
             while handle.code() is None:
                 time.sleep(0.02)
             progress.handle, progress.state = None, "stopped"
-            progress.step = last_step(progress.job.folder)
-
-
-def _finished(job: Job) -> bool:
-    """True if the directory says that the run came to its end."""
-    if not is_there(job.folder / "config.json"):
-        return False
-    try:
-        record, _ = read_run(job.folder)
-    except UserError:
-        return False  # the command itself will say what is wrong
-    return record.state == "finished" and record.steps == job.steps
+            progress.step = progress.job.reached()
 
 
 def _log_path(logs: Path, job: Job) -> Path:
-    return logs / f"{job.world}_{job.variant}_seed{job.seed}.txt"
+    return logs / f"{job.name.replace(' ', '_')}.txt"
 
 
 def last_words(path: Path) -> str:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from twofold.jobs.running import Progress
+from twofold.jobs.watch import Board, Lines, duration, seconds_left, summary
 from twofold.lab.experiment import Job
-from twofold.lab.jobs import Progress
-from twofold.lab.watch import Board, Lines, duration, seconds_left, summary
 
 
 def progress(seed: int, state: str, step: int = 0, speed: float = 0.0, message: str = "") -> Progress:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from twofold.lab import elsewhere
-from twofold.lab.elsewhere import UNLIKE, Facts, Order, carry_out, difference
+from twofold.jobs import elsewhere
+from twofold.jobs.elsewhere import UNLIKE, Facts, Order, carry_out, difference
 
 HERE = Facts("head", "3.11.7", {"numpy": "2.4", "ase": "3.29"}, "word")
 

@@ -13,7 +13,7 @@ from typing import IO, Protocol
 
 from twofold.base.errors import UserError
 from twofold.base.regular import open_log
-from twofold.lab.experiment import Job
+from twofold.jobs.job import Job
 
 
 class Handle(Protocol):
@@ -40,11 +40,11 @@ def launcher(on: str, folder: Path) -> Launcher:
     if kind == "here" and not rest:
         return Processes()
     if kind == "ray" and rest:
-        from twofold.lab.on_ray import RayCluster
+        from twofold.jobs.on_ray import RayCluster
 
         return RayCluster(rest, folder)
     if kind == "slurm":
-        from twofold.lab.on_slurm import Slurm
+        from twofold.jobs.on_slurm import Slurm
 
         return Slurm(rest, folder)
     raise UserError(
@@ -84,7 +84,7 @@ class Child:
 
 def start_child(argv: Sequence[str], log_file: IO[bytes], cwd: str | None = None) -> subprocess.Popen[bytes]:
     """A child in a session of its own that is told to stop when this process dies."""
-    leash = [sys.executable, "-m", "twofold.lab.leash", str(os.getpid())]
+    leash = [sys.executable, "-m", "twofold.jobs.leash", str(os.getpid())]
     environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
     return subprocess.Popen(
         [*leash, *argv],

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from twofold.base.errors import UserError
 from twofold.base.regular import open_log, read_regular
-from twofold.lab.launchers import ended, start_child
+from twofold.jobs.launchers import ended, start_child
 from twofold.store import files
 from twofold.store.lock import BEAT_LIMIT, holder
 from twofold.store.provenance import versions

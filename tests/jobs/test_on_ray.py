@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ray_nodes import ONE_AFTER_THE_OTHER, cluster, kill_node
 
 from twofold.base.errors import UserError
-from twofold.lab import elsewhere
-from twofold.lab.jobs import run_jobs
-from twofold.lab.on_ray import RayCluster
+from twofold.jobs import elsewhere
+from twofold.jobs.on_ray import RayCluster
+from twofold.jobs.running import run_jobs
 
 from .test_jobs import Silent, content, job, jobs_in, processes_of, run, wait_until
 
-ray = pytest.importorskip("ray", reason="Ray needs the extra `ray`")
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
+pytest.importorskip("ray", reason="Ray needs the extra `ray`")
+pytestmark = ONE_AFTER_THE_OTHER
+long = pytest.mark.scale
+__all__ = ["cluster"]
 
 
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    from ray.cluster_utils import Cluster
-
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    made.nodes = [made.add_node(num_cpus=1), made.add_node(num_cpus=1)]
-    yield made
-    ray.shutdown()
-    made.shutdown()
+def test_jobs_on_two_nodes_equal_jobs_here(cluster: Any, tmp_path: Path) -> None:
+    assert run(jobs_in(tmp_path / "calm", 3, 8, 0.0), tmp_path / "calm").done
+    folder = tmp_path / "far"
+    jobs = jobs_in(folder, 3, 8, 0.0)
+    found = run_jobs(jobs, folder, Silent(), limit=2, tick=0.05, launcher=RayCluster(cluster.address, folder))
+    assert found.done, [(p.state, p.message) for p in found.jobs]
+    assert content(folder) == content(tmp_path / "calm")
 
 
-def test_jobs_on_two_nodes_equal_jobs_here_even_when_a_node_dies(cluster: Any, tmp_path: Path) -> None:
+@long
+def test_jobs_end_in_the_same_bytes_when_a_node_dies(cluster: Any, tmp_path: Path) -> None:
     assert run(jobs_in(tmp_path / "calm", 3, 80, 0.0), tmp_path / "calm").done
     folder = tmp_path / "wild"
 
@@ -41,7 +42,7 @@ def test_jobs_on_two_nodes_equal_jobs_here_even_when_a_node_dies(cluster: Any, t
         def show(self, jobs: Any) -> None:
             if self.left and any(p.step > 20 for p in jobs):
                 self.left = 0
-                cluster.remove_node(cluster.nodes[0], allow_graceful=False)
+                kill_node(cluster)
 
     jobs = jobs_in(folder, 3, 80, 0.05)
     found = run_jobs(
@@ -51,6 +52,7 @@ def test_jobs_on_two_nodes_equal_jobs_here_even_when_a_node_dies(cluster: Any, t
     assert content(folder) == content(tmp_path / "calm")
 
 
+@long
 def test_a_stop_reaches_the_command(cluster: Any, tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     with RayCluster(cluster.address, tmp_path) as here:
@@ -62,6 +64,7 @@ def test_a_stop_reaches_the_command(cluster: Any, tmp_path: Path) -> None:
         wait_until(lambda: processes_of(tmp_path / "seed_1") == [])
 
 
+@long
 def test_other_versions_are_refused(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(elsewhere, "versions", lambda: {"numpy": "0.1"})
     with (
@@ -73,4 +76,19 @@ def test_other_versions_are_refused(cluster: Any, tmp_path: Path, monkeypatch: p
 
 def test_no_cluster_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no Ray cluster at"), RayCluster("127.0.0.1:1", tmp_path):
+        pass
+
+
+@long
+def test_a_folder_that_a_node_does_not_see_is_refused(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = elsewhere.write_token
+    monkeypatch.setattr(
+        elsewhere, "write_token", lambda folder: replace(real(folder), token="of another disk")
+    )
+    with (
+        pytest.raises(UserError, match="does not see the folder of the runs"),
+        RayCluster(cluster.address, tmp_path),
+    ):
         pass

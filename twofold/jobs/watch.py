@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from twofold.lab.jobs import Progress, State, View
+from twofold.jobs.running import Progress, State, View
 from twofold.show.console import duration, the_console
 from twofold.show.style import short_count
 
@@ -43,6 +44,11 @@ def seconds_left(jobs: Sequence[Progress]) -> float | None:
     steps = sum(max(0, p.job.steps - p.step) for p in jobs if p.state in ("running", "waiting"))
     running = sum(p.state == "running" for p in jobs)
     return steps / (sum(speeds) / len(speeds) * running)
+
+
+def shown_here() -> Board | Lines:
+    """The table in a terminal, lines elsewhere."""
+    return Board() if sys.stderr.isatty() else Lines()
 
 
 class Lines:
@@ -93,8 +99,8 @@ class Board:
         from rich.text import Text
 
         table = Table(box=None, pad_edge=False, caption=Text(summary(jobs)), caption_justify="left")
-        for name in ("world", "variant", "seed", "", "step", "steps/s", "left", "state"):
-            table.add_column(name, justify="right" if name in ("seed", "step", "steps/s", "left") else "left")
+        for name in ("job", "", "step", "steps/s", "left", "state"):
+            table.add_column(name, justify="right" if name in ("step", "steps/s", "left") else "left")
         for progress in self._seen(jobs):
             table.add_row(*_cells(progress))
         return table
@@ -118,9 +124,7 @@ def _cells(progress: Progress) -> list[RenderableType]:
     said = progress.state + (f": {progress.message}" if progress.message else "")
     done = job.steps if progress.state == "done" else min(progress.step, job.steps)
     return [
-        Text(job.world),
-        Text(job.variant),
-        str(job.seed),
+        Text(job.name),
         ProgressBar(
             total=max(1, job.steps), completed=done, width=24, complete_style=colour, finished_style=colour
         ),

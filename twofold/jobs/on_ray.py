@@ -9,9 +9,9 @@ from pathlib import Path
 from types import ModuleType
 
 from twofold.base.errors import MissingPackage, UserError
-from twofold.lab import elsewhere
-from twofold.lab.elsewhere import Facts, Order
-from twofold.lab.experiment import Job
+from twofold.jobs import elsewhere
+from twofold.jobs.elsewhere import Facts, Order
+from twofold.jobs.job import Job
 
 _RETRIES = 20  # nodes that may vanish under one job
 _PATIENCE = 60.0  # seconds for a node to answer
@@ -20,6 +20,7 @@ _PATIENCE = 60.0  # seconds for a node to answer
 def connected(address: str) -> ModuleType:
     """Ray, connected to a cluster; nothing is sent to its makers."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")  # its warnings would come between our lines
     try:
         import ray
     except ModuleNotFoundError:
@@ -30,6 +31,11 @@ def connected(address: str) -> ModuleType:
             ray.init(address=address, log_to_driver=False, configure_logging=False, logging_level="ERROR")
         except Exception as error:  # Ray raises what its layers raise
             first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            if "AuthenticationError" in f"{error!r} {error.__cause__}":
+                raise UserError(
+                    f"the Ray cluster at '{address}' wants its token: copy ~/.ray/auth_token of its first machine "
+                    "here, or set RAY_AUTH_TOKEN"
+                ) from None
             raise UserError(
                 f"no Ray cluster at '{address}' ({first[:160]}): start one with `ray start --head`"
             ) from None

@@ -1,4 +1,4 @@
-"""`python -m twofold.lab.leash PARENT COMMAND...`: become the command, and be told to stop when the parent dies.
+"""`python -m twofold.jobs.leash PARENT COMMAND...`: become the command, and be told to stop when the parent dies.
 
 It is a program of its own because code between fork and exec may not be run in a process that has threads.
 """

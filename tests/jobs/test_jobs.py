@@ -13,21 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lab.made import make_run
 
 from twofold.base.errors import UserError
+from twofold.jobs.launchers import Child, Processes
+from twofold.jobs.running import Outcome, Progress, View, last_words, run_jobs
 from twofold.lab.experiment import Job
-from twofold.lab.jobs import Outcome, Progress, View, last_words, run_jobs
-from twofold.lab.launchers import Child
 
-from .made import make_run
-
-HERE = Path(__file__).parent
+FAKE = Path(__file__).parent.parent / "lab" / "fake_train.py"
 COORDINATOR = """
 import sys
 sys.path.insert(0, {tests!r})
 from pathlib import Path
-from lab.test_jobs import Silent, jobs_in
-from twofold.lab.jobs import run_jobs
+from jobs.test_jobs import Silent, jobs_in
+from twofold.jobs.running import run_jobs
 outcome = run_jobs(jobs_in(Path({folder!r}), {count}, {steps}, {pause}), Path({folder!r}), Silent(), limit=2, tick=0.02)
 sys.exit(0 if outcome.done else 128 + (outcome.signal or 0))
 """
@@ -47,9 +46,7 @@ class Silent:
 def job(folder: Path, seed: int, steps: int = 3, pause: float = 0.0, crash: int = -1) -> Job:
     place = folder / f"seed_{seed}"
     words = (str(place), str(seed), str(steps), str(pause), str(crash))
-    return Job(
-        "pendulum", "default", seed, place, steps, (sys.executable, str(HERE / "fake_train.py"), *words)
-    )
+    return Job("pendulum", "default", seed, place, steps, (sys.executable, str(FAKE), *words))
 
 
 def jobs_in(folder: Path, count: int, steps: int, pause: float) -> list[Job]:
@@ -132,7 +129,7 @@ def coordinator(
     folder: Path, count: int = 4, steps: int = 40, pause: float = 0.01
 ) -> subprocess.Popen[bytes]:
     code = COORDINATOR.format(
-        tests=str(HERE.parent), folder=str(folder), count=count, steps=steps, pause=pause
+        tests=str(FAKE.parent.parent), folder=str(folder), count=count, steps=steps, pause=pause
     )
     return subprocess.Popen([sys.executable, "-c", code])
 
@@ -165,7 +162,7 @@ def test_a_signal_stops_the_children_and_says_so(tmp_path: Path, signum: int) ->
 def test_a_second_coordinator_is_refused(tmp_path: Path) -> None:
     process = coordinator(tmp_path, pause=0.05)
     wait_until(lambda: list(tmp_path.rglob("metrics.jsonl")))
-    with pytest.raises(UserError, match="another process runs the experiment"):
+    with pytest.raises(UserError, match="another process runs the jobs"):
         run(jobs_in(tmp_path, 4, 40, 0.05), tmp_path)
     process.terminate()
     process.wait()
@@ -219,3 +216,20 @@ def test_last_words_are_the_reason(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"x" * 9000 + b"\nfirst\ntwofold: the reason \xff\n\n")
     assert last_words(tmp_path / "log") == "twofold: the reason \ufffd"
     assert last_words(tmp_path / "absent") == ""
+
+
+class Nowhere(Processes):
+    """A cluster that is not there."""
+
+    def __enter__(self) -> Processes:
+        raise UserError("no cluster")
+
+
+def test_jobs_that_cannot_begin_leave_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no cluster"):
+        run_jobs([], tmp_path / "runs" / "mine", Silent(), launcher=Nowhere())
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(UserError, match="no cluster"):
+        run_jobs([], tmp_path / "runs", Silent(), launcher=Nowhere())
+    assert (tmp_path / "runs").is_dir()
