@@ -18,7 +18,7 @@ from twofold import api
 from twofold.recsys.metrics import over_seeds
 from twofold.store.provenance import provenance
 
-RESULTS = Path(__file__).resolve().parent / "results"
+RESULTS = Path(__file__).resolve().parent / "results" / "recsys"
 # A third of the preset's steps: what a part brings shows early.
 SHORT = {"trainer.steps": 64_000, "learner.lr_decay.over": 2_400, "trainer.eval_every": 64_000}
 TRUE = {"env_args.quit": True}
@@ -82,18 +82,24 @@ def write(found: dict[str, Any], seeds: list[int]) -> None:
     command = f"python benchmarks/recsys_ablations.py --seeds {' '.join(map(str, seeds))}"
     record = {"provenance": provenance(command), **found}
     (RESULTS / "recsys_ablations.json").write_text(json.dumps(record, indent=1))
+    (RESULTS / "recsys_ablations.md").write_text(page(record))
+
+
+def page(record: dict[str, Any]) -> str:
+    """The page of what was found."""
+    seeds = len(next(iter(record["without"].values()))["seeds"])
     lines = [
         "# What brings how much on Coat (FB, all 290 true users; `quit: true`, a leak, as in the reference)",
         "",
     ]
     lines += [
-        f"`{command}`",
+        f"`{record['provenance']['command']}`",
         "",
-        f"One part of `td3_rec` taken away, 64,000 steps, {len(seeds)} seed(s):",
+        f"One part of `td3_rec` taken away, 64,000 steps, {seeds} seed{'s' * (seeds > 1)}:",
         "",
     ]
     lines += ["| | return | length | each seed |", "|---|---|---|---|"]
-    for name, row in found["without"].items():
+    for name, row in record["without"].items():
         each = ", ".join(f"{seed['return']:.1f}" for seed in row["seeds"])
         lines.append(f"| {name} | {row['return']['mean']:.1f} | {row['length']['mean']:.1f} | {each} |")
     lines += [
@@ -101,8 +107,9 @@ def write(found: dict[str, Any], seeds: list[int]) -> None:
         "From the reference's settings upwards, 200,000 steps, one seed, each row with all changes above it:",
     ]
     lines += ["", "| | return | length |", "|---|---|---|"]
-    lines += [f"| {name} | {row['return']:.1f} | {row['length']:.1f} |" for name, row in found["up"].items()]
-    (RESULTS / "recsys_ablations.md").write_text("\n".join(lines) + "\n")
+    lines += [f"| {name} | {row['return']:.1f} | {row['length']:.1f} |" for name, row in record["up"].items()]
+    words = RESULTS / "recsys_ablations.txt"  # what a person read out of the tables
+    return "\n".join([*lines, "", words.read_text()] if words.exists() else [*lines, ""])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Peak memory of training with a catalogue of 100k items and 1M users (made up), scored in chunks.
 
-python benchmarks/recsys_memory.py --users 1000000 --items 100000 --out benchmarks/results/recsys_memory.json
+python benchmarks/recsys_memory.py --users 1000000 --items 100000 --out benchmarks/results/recsys/recsys_memory.json
 """
 
 from __future__ import annotations

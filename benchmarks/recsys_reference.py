@@ -3,13 +3,14 @@
     python benchmarks/recsys_reference.py --run=runs/rec_reference
 
 Needs the Coat data ($TWOFOLD_DATA/coat). A run that is finished already is only read; then --cpu-seconds says what it
-took. Writes benchmarks/results/recsys_reference.{json,md}.
+took. Writes benchmarks/results/recsys/recsys_reference.{json,md}.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from pathlib import Path
 from statistics import mean
@@ -18,7 +19,7 @@ from typing import Any
 from twofold import api
 from twofold.store.provenance import provenance
 
-RESULTS = Path(__file__).resolve().parent / "results"
+RESULTS = Path(__file__).resolve().parent / "results" / "recsys"
 # Its raw log of TD3 on Coat (one seed, mean over the last quarter of the epochs).
 PUBLISHED = {"FB": (16.32, 6.93), "NX_0": (29.38, 12.66), "NX_10": (23.32, 10.0)}
 SECONDS = 8657.0
@@ -67,13 +68,21 @@ def main() -> None:
     record = {"provenance": provenance(command), "trained": made, "worlds": worlds, "published": PUBLISHED}
     record |= {"cpu_seconds": seconds, "published_seconds": SECONDS}
     options.out.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
+    options.out.with_suffix(".md").write_text(page(record))
+    sys.stdout.write(page(record))
+
+
+def page(record: dict[str, Any]) -> str:
+    """The page of what was found."""
+    command, seconds = record["provenance"]["command"], record["cpu_seconds"]
+    seed = command.rpartition("=")[2]
     text = [
         "# The reference's TD3 settings on Coat (`td3_rec_reference`, quit rule `compat`, true rule in training)",
         "",
-        f"1M steps, 125k updates, seed {options.seed}, all 290 true users; means over the last quarter of 100",
+        f"1M steps, 125k updates, seed {seed}, all 290 true users; means over the last quarter of 100",
         "evaluations, as in the published table (one seed, too). Training episodes end by the true rule, which leaks.",
         "",
-        *table(worlds),
+        *table(record["worlds"]),
         "",
         f"CPU time on one thread, user model, evaluations and test included: {seconds:.0f} s; the reference "
         f"took {SECONDS:,.0f} s, {SECONDS / seconds:.0f} times as long.",
@@ -81,8 +90,7 @@ def main() -> None:
         "",
         f"    python {command}",
     ]
-    options.out.with_suffix(".md").write_text("\n".join(text) + "\n")
-    print("\n".join(text))
+    return "\n".join(text) + "\n"
 
 
 if __name__ == "__main__":

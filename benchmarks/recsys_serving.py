@@ -1,6 +1,7 @@
 """How fast a trained recommender is served: requests over HTTP under load, and lists for many users in one call.
 
-python benchmarks/recsys_serving.py RUN --out=benchmarks/results/recsys_serving
+python benchmarks/recsys_serving.py RUN --out=benchmarks/results/recsys/recsys_serving
+python benchmarks/recsys_serving.py --items=100000 --users=100000      # a catalogue of that size, made up
 The server is a process of its own; the load comes from this one, over connections that are kept open, each asking
 again as soon as it is answered. Latency is measured by the asker, from the first byte sent to the last byte read.
 """
@@ -20,7 +21,17 @@ from pathlib import Path
 
 import numpy as np
 
-from twofold.recsys.recommend import load_recommender
+from twofold.core.seeding import Generators
+from twofold.recsys.catalogue import Catalogue
+from twofold.recsys.config import UsersConfig
+from twofold.recsys.labels import Labels
+from twofold.recsys.quit import Never
+from twofold.recsys.recommend import Recommender, load_recommender
+from twofold.recsys.truth import Factors
+from twofold.recsys.users import Feelings, Rules, Users
+from twofold.settings.config import load as load_config
+from twofold.settings.config import own_settings
+from twofold.store.policy_file import LoadedPolicy, make_learner
 from twofold.store.provenance import provenance
 
 
@@ -87,15 +98,60 @@ def bulk(run: str, count: int) -> dict[str, float]:
     return {"users": count, "seconds": took, "CPU seconds": used, "peak GB": peak}
 
 
+def made_up(items: int, users: int) -> Recommender:
+    """A recommender that was not trained, for a catalogue of this size: it costs what a trained one costs."""
+    rng, resolved = np.random.default_rng(0), load_config("td3_rec", "ratings")
+    config = resolved.config
+    cfg, unit = own_settings(UsersConfig, config.env_args), rng.standard_normal((items, 32), np.float32)
+    sizes = ((users + 1, cfg.rank), (items, cfg.rank), (items, cfg.belief))
+    factors = [0.1 * rng.standard_normal(size, np.float32) for size in sizes]
+    names = [tuple(map(str, range(count))) for count in (users, items)]
+    rated = np.sort(rng.integers(items, size=(users, 20)), axis=1).ravel()
+    ends = np.arange(1, users + 1, dtype=np.int64) * 20
+    labels = Labels(names[0], names[1], rated_ends=ends, rated_items=rated.astype(np.int32))
+    catalogue = Catalogue(unit / np.linalg.norm(unit, axis=1, keepdims=True), *factors, 0.8, labels)
+    feelings = Feelings((Factors(factors[0][:-1], factors[1], 1.0, 5.0),), Never(), 1)
+    world = Users(1, catalogue, feelings, Rules(30, 30, 7, "intended", 7, 1.0, 5.0))
+    spaces = world.single_observation_space, world.single_action_space
+    learner = make_learner(config, *spaces, Generators(0))
+    policy = learner.policy(explore=False, rows=1, rng=rng)
+    return Recommender(LoadedPolicy(resolved.values, "made up", learner, policy, *spaces, None, {}))
+
+
+def large(items: int, users: int) -> dict[str, float]:
+    """Lists for one user and for a thousand, and the memory that serving takes."""
+    policy = made_up(items, users)
+    policy.recommend(user="1", k=10)
+    singles = []
+    for user in range(2, 22):
+        cpu = time.process_time()
+        policy.recommend(user=str(user), history=[("5", 4.0)], k=10)
+        singles.append(time.process_time() - cpu)
+    cpu = time.process_time()
+    policy.recommend_many([str(user) for user in range(1000)], 10)
+    many = time.process_time() - cpu
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    return {"one user, CPU ms": 1000 * float(np.median(singles)), "1000 users, CPU s": many, "peak GB": peak}
+
+
 def main() -> None:
     typed = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    typed.add_argument("run")
+    typed.add_argument("run", nargs="?")
+    typed.add_argument(
+        "--items", type=int, default=0, help="measure a made-up catalogue of so many items instead"
+    )
+    typed.add_argument("--users", type=int, default=100_000)
     typed.add_argument("--port", type=int, default=8765)
     typed.add_argument("--seconds", type=float, default=10.0)
     typed.add_argument("--askers", type=int, nargs="+", default=[1, 2, 4, 8, 16])
     typed.add_argument("--history", type=int, default=5, help="items of this session in each question")
     typed.add_argument("--out", type=Path)
     options = typed.parse_args()
+    if options.items:
+        print(
+            json.dumps({"items": options.items, "users": options.users} | large(options.items, options.users))
+        )
+        return
     labels, rng = load_recommender(options.run).labels, random.Random(0)
     questions = [question(rng, list(labels.users), list(labels.items), options.history) for _ in range(500)]
     server = started(options.run, options.port)

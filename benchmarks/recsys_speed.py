@@ -5,7 +5,7 @@
 Medians of interleaved rounds, by the wall clock and by the process's own CPU time. A world of Coat's size with
 made-up ratings; updates are of `td3_rec` (or `td3_rec_reference`) at batch 64 on batches out of a replay. A training of
 `td3_rec_reference` is timed in pieces - a vector step of collecting, an update, an evaluation in all four worlds - and
-added up for 1M steps. Writes benchmarks/results/recsys_speed.{json,md}.
+added up for 1M steps. Writes benchmarks/results/recsys/recsys_speed.{json,md}.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from twofold.store.policy_file import make_learner
 from twofold.store.provenance import provenance
 from twofold.store.run import Run
 
-RESULTS = Path(__file__).resolve().parent / "results"
+RESULTS = Path(__file__).resolve().parent / "results" / "recsys"
 REFERENCE = {"user steps/s": 5900, "updates/s": 15, "seconds for 1M steps": 8657}
 ACTOR_CRITIC = "avg, no re-rank"
 # What a user types after `--config=td3_rec replay.batch_size=64`; the last is that of `--config=td3_rec_reference`.
@@ -221,10 +221,16 @@ def main() -> None:
     command = f"benchmarks/recsys_speed.py --rounds={options.rounds} --steps={options.steps}"
     record = {"provenance": provenance(command), "load": os.getloadavg()[0], "reference": REFERENCE}
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.with_suffix(".json").write_text(json.dumps(record | {"figures": figures}, indent=1) + "\n")
-    text = ["# Speed of the recommendation domain (one thread)", "", table(figures), "", ABOUT, ""]
-    options.out.with_suffix(".md").write_text("\n".join([*text, f"    python {command}"]) + "\n")
+    record["figures"] = figures
+    options.out.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
+    options.out.with_suffix(".md").write_text(page(record))
     print(table(figures))
+
+
+def page(record: dict[str, Any]) -> str:
+    """The page of what was found."""
+    text = ["# Speed of the recommendation domain (one thread)", "", table(record["figures"]), "", ABOUT, ""]
+    return "\n".join([*text, f"    python {record['provenance']['command']}"]) + "\n"
 
 
 ABOUT = f"""Updates are at batch 64 with sampling, of `td3_rec` with the named tracker (window 8, heads 64-64, critic on

@@ -4,6 +4,7 @@ import signal
 
 import pytest
 
+from twofold import api
 from twofold.assemble import assemble
 from twofold.base.progress import Quiet
 from twofold.base.signals import Stopped
@@ -12,7 +13,7 @@ from twofold.settings.config import load
 from twofold.store.checkpoint import pack
 from twofold.store.run import Run
 
-from .conftest import SMALL
+from .conftest import SHORT, SMALL
 
 WORDS = [f"{key}={value}" for key, value in SMALL.items()]
 
@@ -65,6 +66,20 @@ def test_standings_put_runs_beside_baselines(run, tmp_path, capsys):
     assert "oracle *" in text
     assert json.loads(out.with_suffix(".json").read_text())["table"]["FB"]["td3_rec"]["length"]["mean"] > 0
     assert out.with_suffix(".png").stat().st_size > 1000
+
+
+def test_users_one_after_another_have_a_table_of_their_own(tmp_path, capsys):
+    folder, out = tmp_path / "shared_seed0", tmp_path / "table"
+    few = {"trainer.eval_rows": 5, "trainer.eval_episodes": 10, "trainer.test_episodes": 10}
+    api.train("td3_rec_stream", "synthetic_users", run=str(folder), **(SMALL | SHORT | few))
+    capsys.readouterr()
+    main(["standings", str(folder), "--env-config=synthetic_users", f"--out={out}", "--seeds=1", *WORDS])
+    text = capsys.readouterr().out
+    assert text.startswith("users one after another (FB_stream, orders: 1): shared ")
+    record = json.loads(out.with_suffix(".json").read_text())
+    assert "shared" in record["stream"] and "shared" not in record["table"]["FB"]
+    main(["recommend", str(folder), "--user=17", "-k", "3"])
+    assert len(capsys.readouterr().out.splitlines()) == 5
 
 
 def test_fit_reports_errors_and_keeps_the_model(tmp_path, capsys):

@@ -103,6 +103,20 @@ def test_settings_of_td3_are_those_of_autograd(changes, world):
             )
 
 
+@pytest.mark.parametrize("name", ["avg", "re-ranked", "gru"])
+def test_a_critic_that_starts_as_a_planner_has_the_gradients_of_autograd(name, config):
+    world = make(config(leave_threshold=0.5, stream=True), rows=16, purpose="train")
+    one, other = (td3(world, VARIANTS[name], engine=engine) for engine in ("auto", "autograd"))
+    for learner in (one, other):  # it starts at zero, where hidden layers have no gradient
+        learner.nets.critic.values.add_(0.05 * torch.randn(
+            learner.nets.critic.values.shape, generator=torch.Generator().manual_seed(1)
+        ))  # fmt: skip
+    for batch in batches(world, one):
+        ours, theirs = gradients(one, batch), gradients(other, batch)
+        for what, value in theirs.items():
+            torch.testing.assert_close(ours[what], value, rtol=2e-4, atol=2e-5)
+
+
 @pytest.mark.parametrize("name", ["avg", "the reference's", "gru", "re-ranked"])
 def test_twenty_updates_end_at_the_weights_of_autograd(name, world):
     one, other = (td3(world, VARIANTS[name], engine=engine) for engine in ("auto", "autograd"))

@@ -9,7 +9,7 @@ pytest.importorskip("pyarrow", reason="the extra `recsys` is not installed")
 
 from twofold.base.errors import UserError
 from twofold.recsys.loaders import ratings
-from twofold.recsys.reading import ColumnsConfig, read_ratings
+from twofold.recsys.reading import ColumnsConfig, encoding_of, read_ratings
 
 BODY = "1,10,4.5,100\n2,20,3,200\n1,20,1,300\n"
 
@@ -106,3 +106,9 @@ def test_titles_may_stand_in_the_log_itself(tmp_path):
 def test_an_empty_file_is_named(tmp_path):
     with pytest.raises(UserError, match="is empty"):
         read_ratings(written(tmp_path, ""))
+
+
+def test_a_letter_cut_off_by_the_end_of_the_file_is_not_taken_for_utf8(tmp_path):
+    path = tmp_path / "r.csv"
+    path.write_bytes("user,item,rating\na,Zoë,4\nb,x,3,".encode() + "ë".encode()[:1])
+    assert encoding_of(path) == "cp1252"

@@ -11,6 +11,7 @@ pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
 from twofold.recsys.recommend import load_recommender
 from twofold.recsys.server import app_of
 from twofold.recsys.service import MOST_WAITING, Ask, Busy, Service
+from twofold.recsys.stream import PairMemory
 
 
 @pytest.fixture
@@ -55,6 +56,16 @@ def test_a_question_may_stand_in_the_address(service):
 def test_an_unknown_user_is_said_to_be_unknown(service):
     status, answer = post(service, "/recommend", user="nobody")
     assert status == 200 and answer["known"] is False and len(answer["items"]) == 10
+
+
+def test_what_one_user_quits_at_is_known_of_all(service):
+    memory = service.recommender.memory = PairMemory(24, 0.02)
+    for told in ({"user": "1", "item": "3"}, {"user": "1", "item": "5"}, {"user": "2", "item": "7"}):
+        assert post(service, "/feedback", **told)[0] == 200
+    assert post(service, "/feedback", user="2", item="9", quit=True)[0] == 200
+    place = service.recommender.labels.item_numbers
+    assert memory.close[place["3"], place["5"]] == 0
+    assert memory.close[place["9"], place["7"]] == pytest.approx(0.999)
 
 
 def test_feedback_counts_in_the_next_answer(service):

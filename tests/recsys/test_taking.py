@@ -18,7 +18,7 @@ from twofold.recsys.item_nets import ItemNetworks
 from twofold.recsys.networks import ItemNetConfig
 from twofold.recsys.peers import ease, sasrec, taken
 from twofold.recsys.seen import Seen
-from twofold.recsys.taking import fit_taking
+from twofold.recsys.taking import fit_taking, kept_taking
 from twofold.recsys.worlds import make
 from twofold.rows.world import make_world
 from twofold.settings.config import load
@@ -60,6 +60,16 @@ def test_who_knows_the_order_gives_chances_beside_the_likeliest(log, monkeypatch
     assert not (np.take_along_axis(taken(log, np.arange(8)), found.items[:-1], axis=1)).any()
 
 
+def test_who_says_what_users_take_is_fitted_once(log, tmp_path, monkeypatch):
+    first = kept_taking(log, "auto", 4, 1.0, tmp_path)
+    np.testing.assert_array_equal(first.items, fit_taking(log, "ease", 4, 1.0).items)  # a log without times
+    monkeypatch.setattr(taking_module, "fit_taking", None)
+    again = kept_taking(log, "auto", 4, 1.0, tmp_path)
+    np.testing.assert_array_equal(first.scores, again.scores)
+    with pytest.raises(TypeError):
+        kept_taking(log, "auto", 4, 2.0, tmp_path)
+
+
 def step(world, item):
     world.reset(seed=[3, 4], options={"reset_mask": np.ones(2, bool)})
     first = world.step(np.array(item))[1]
@@ -77,6 +87,19 @@ def test_taking_is_paid_once_in_an_episode(config):
     np.testing.assert_allclose(first, 7.0 * known.scores[[3, 4], 0], rtol=1e-6)
     assert again.tolist() == [0.0, 0.0] and first.max() > 0
     np.testing.assert_allclose(step(both, items)[0], step(rating, items)[0] + first, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("kind", "weights"), [("rating", (1, 0)), ("taken", (0, 1)), ("both", (1, 1))])
+def test_the_choice_of_a_policy_sees_what_training_pays_for(config, kind, weights):
+    settings = {"quit": "none", "rating_noise": 0.0, "take_weight": 7.0, "cool_down": 0}
+    world = make(config(reward=kind, **settings), rows=2, purpose="held_out")
+    known = make(config(reward="both", **settings), rows=2, purpose="held_out").catalogue.taking
+    world.reset(seed=[3, 4], options={"reset_mask": np.ones(2, bool)})
+    _, paid, _, _, info = world.step(known.items[[3, 4], 0])
+    _, again, _, _, after = world.step(known.items[[3, 4], 0])
+    taken = 7.0 * known.scores[[3, 4], 0]
+    np.testing.assert_allclose(paid, weights[0] * info["rating"] + weights[1] * taken, rtol=1e-6)
+    np.testing.assert_allclose(after["episode"]["return"], paid + again, rtol=1e-6)
 
 
 def test_evaluation_pays_ratings_alone(config):
@@ -111,6 +134,16 @@ def test_the_likeliest_are_candidates_and_the_critic_sees_how_likely(config):
     features = critic.candidates(seen, torch.from_numpy(known.items[[3, 4], :3])).detach()
     np.testing.assert_allclose(features[:, 1:, -1], known.scores[[3, 4], 1:3], rtol=1e-6)
     assert features[:, 0, -1].tolist() == [0.0, 0.0]  # shown in this episode already
+
+
+def test_a_critic_that_has_learned_nothing_adds_up_both_heads(config):
+    world = make(config(reward="both", quit="none"), rows=2, purpose="train")
+    obs = world.reset(seed=[3, 4], options={"reset_mask": np.ones(2, bool)})[0]
+    learner, known = made(world, take_worth=7.0), world.catalogue
+    items = known.taking.items[[3, 4], :3]
+    values = learner.nets.critic.module.of_items(Seen(obs), torch.from_numpy(items)).detach().numpy()
+    felt = known.expected(world.user[:, None], items) - known.user_factors[world.user, :1]
+    np.testing.assert_allclose(values[1], felt + 7.0 * known.taking.scores[[3, 4], :3], atol=1e-4)
 
 
 def test_a_policy_keeps_what_users_take(config):

@@ -127,6 +127,14 @@ def test_quitting_costs_the_penalty_in_training_only():
     assert info["episode"]["return"].tolist() == [2.0, 9.0]
 
 
+def test_a_quit_may_cost_the_rest_of_the_episode():
+    world = users(quit_rule=close_by_distance(Matrix(RATINGS), 1e-3), quit_penalty=10.0, quit_by_rest=True)
+    start(world)
+    world.step(np.array([0, 0]))
+    _, reward, _, _, _ = world.step(np.array([0, 1]))
+    assert reward.tolist() == pytest.approx([1.0 - 10.0 * (1 - 2 / world.rules.max_turn), 4.0])
+
+
 def test_item_numbers_out_of_range_are_refused():
     world = users()
     start(world)

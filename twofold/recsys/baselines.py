@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,6 @@ import numpy as np
 from twofold.core.experience import Obs
 from twofold.recsys.data import Array, Dataset
 from twofold.recsys.metrics import Chooses
-from twofold.recsys.quit import window_of
 from twofold.recsys.users import Users
 
 Scores = Callable[[Users], Array]  # a score for every item in every row [N, items]
@@ -36,21 +35,23 @@ class Greedy:
 
 @dataclass
 class Cycle:
-    """The same items over and over, in the same order for everybody; items not allowed are passed over."""
+    """The first `size` items of a ranking over and over, for everybody; where nothing may come again, all once."""
 
     world: Users
-    order: Array
+    ranking: Array  # of all items
+    size: int
 
     def reset(self, rows: Array) -> None:
         """The world's turn is the place in the cycle."""
 
     def act(self, obs: Obs) -> Array:
-        if self.world.rules.block >= self.world.rules.max_turn:  # no repeats: the whole ranking, once
-            ranks = np.empty(self.world.items)
-            ranks[self.order] = -np.arange(len(self.order))
-            ranks = np.where(np.isin(np.arange(self.world.items), self.order), ranks, -1e6)
-            return np.asarray(allowed(self.world, np.tile(ranks, (self.world.num_envs, 1))).argmax(axis=1))
-        return self.order[self.world.turn % len(self.order)]
+        size = len(self.ranking) if _never_again(self.world) else self.size
+        return self.ranking[self.world.turn % size]
+
+
+def _never_again(world: Users) -> bool:
+    """Whether no item may be shown twice."""
+    return world.rules.block >= world.rules.max_turn
 
 
 @dataclass
@@ -98,11 +99,10 @@ def allowed(world: Users, scores: Array) -> Array:
 def would_quit(world: Users) -> Array:
     """Which items would end the episode now: bool [N, items]. Looks into the world's own rule."""
     rows, count = world.num_envs, world.items
-    window = window_of(world.history, world.turn, world.rules.window, world.rules.quit_window)
-    which = world.world if world.feelings.quit_worlds > 1 else np.zeros(rows, np.int64)
     every = np.tile(np.arange(count), rows)
-    keys = np.repeat(which, count), np.repeat(world.seed, count)
-    hits = world.feelings.quit_rule.hits(*keys, every, np.repeat(window, count, axis=0))
+    which, seeds = (np.repeat(key, count) for key in world.quit_keys())
+    window = np.repeat(world.window(), count, axis=0)
+    hits = world.feelings.quit_rule.hits(which, seeds, every, window)
     return hits.reshape(rows, count) & (world.turn > 0)[:, None]
 
 
@@ -139,45 +139,86 @@ def cautious(world: Users, price: float = 0.6) -> Array:
     return expected_now(world) - price * untried(world)
 
 
+def remembering(world: Users) -> Array:
+    """Expected ratings less what is lost if the user quits now, by the memory that all users share."""
+    if world.stream is None:
+        raise ValueError("only users who come in a stream share a memory")
+    scores = expected_now(world)
+    left = (world.rules.limit - world.turn - 1)[:, None]
+    lost = world.stream.memory.risk(world.window()) * left * scores.max(axis=1, keepdims=True)
+    return np.asarray(scores - lost)
+
+
 def untried(world: Users) -> Array:
     """How many items of the quit window were never near the candidate before: int [N, items]."""
+    return np.asarray(sum(never.astype(np.int64) for _, never in _pairs(world)))
+
+
+def _pairs(world: Users) -> Iterator[tuple[Array, Array]]:
+    """The items of the quit window [N], one place after another, and who was never near them: bool [N, items]."""
     size, history, turn = world.rules.window, world.history, world.turn
     rows = np.arange(world.num_envs)
     apart = np.abs(np.arange(history.shape[1])[:, None] - np.arange(history.shape[1])) <= size
-    found = np.zeros((len(rows), world.items), np.int64)
     for back in range(1, size + 1):
         there = turn >= back
         other = np.where(there, history[rows, np.maximum(turn - back, 0)], -2)
         near = (history == other[:, None]) @ apart  # [N, T]: turns within a window of that item
         row, place = np.nonzero(near & (history >= 0))
-        tried = np.zeros_like(found, bool)
+        tried = np.zeros((len(rows), world.items), bool)
         tried[row, history[row, place]] = True
-        found += there[:, None] & ~tried
-    return found
+        yield other, there[:, None] & ~tried
 
 
-def baselines(world: Users, data: Dataset, rng: np.random.Generator) -> dict[str, Chooses]:
-    """Every baseline for this world; names with a star look at the truth."""
+@dataclass(frozen=True)
+class ByClosePairs:
+    """Expected ratings less what is lost if the user quits now, by the close pairs that training assumes."""
+
+    close: Array  # chance that two items are close [items, items]
+
+    def __call__(self, world: Users) -> Array:
+        scores = expected_now(world)
+        stays = np.ones_like(scores)
+        for other, never in _pairs(world):
+            stays *= 1.0 - np.where(never, self.close[other], 0.0)
+        left = (world.rules.limit - world.turn - 1)[:, None]
+        return np.asarray(scores - (1.0 - stays) * left * scores.max(axis=1, keepdims=True))
+
+
+def baselines(
+    world: Users, data: Dataset, rng: np.random.Generator, close: Array | None = None
+) -> dict[str, Chooses]:
+    """Every baseline for this world; names with a star look at the truth. `close` is what training assumes of pairs."""
     order = np.argsort(-popularity(data), kind="stable")
     top = order[: min(12, len(order))]
-    found: dict[str, Chooses] = {
+    greedy = Greedy(world, expected_before)
+    return {
         "random": Random(world, rng),
         "popularity": Greedy(world, lambda w: np.tile(popularity(data), (w.num_envs, 1))),
-    }
-    found |= {
-        f"popularity cycle of {n}": Cycle(world, order[:n]) for n in (8, 9, 10, 12, 16) if n <= len(order)
-    }
-    found |= {
-        f"cycle of 8 random of the top 12 ({draw})": Cycle(world, rng.permutation(top)[:8])
-        for draw in range(3)
-    }
-    greedy = Greedy(world, expected_before)
-    return found | {
+        **_cycles(world, order, rng),
         "random among the top 12": Random(world, rng, top),
         "greedy user model": greedy,
         "epsilon-greedy user model (0.3)": EpsilonGreedy(greedy, Random(world, rng), 0.3),
         "greedy user model with belief": Greedy(world, expected_now),
         "cautious Bayes planner": Greedy(world, cautious),
+        **(
+            {}
+            if close is None
+            else {"Bayes planner, assumed close pairs": Greedy(world, ByClosePairs(close))}
+        ),
         "Bayes planner, true quit rule *": Greedy(world, expected_now, avoid=True),
         "oracle *": Greedy(world, true_ratings, avoid=True),
     }
+
+
+def _cycles(world: Users, order: Array, rng: np.random.Generator) -> dict[str, Chooses]:
+    """The most popular items over and over; where none may come again they are popularity, but for random starts."""
+    draws = [rng.permutation(min(12, len(order)))[:8] for _ in range(3)]
+    rankings = [np.concatenate([order[drawn], np.delete(order, drawn)]) for drawn in draws]
+    found: dict[str, Chooses] = {
+        f"cycle of 8 random of the top 12 ({draw})": Cycle(world, ranking, 8)
+        for draw, ranking in enumerate(rankings)
+    }
+    if _never_again(world):
+        return found
+    sizes = [size for size in (8, 9, 10, 12, 16) if size <= len(order)]
+    return {f"popularity cycle of {size}": Cycle(world, order, size) for size in sizes} | found

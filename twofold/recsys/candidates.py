@@ -37,6 +37,25 @@ class Candidates(nn.Module):
             self.outputs += 4
         if tables.taking is not None:
             self.outputs += 1
+        if tables.remembers:
+            self.outputs += 2
+
+    def prior(self) -> Tensor | None:
+        """Weights [outputs] of a planner: the rating expected or known, what taking is worth, the price of a quit.
+
+        None where neither taking nor risk is seen: ratings alone are learned from nothing.
+        """
+        tables = self.tables
+        if tables.taking is None and not tables.remembers:
+            return None
+        weights = torch.zeros(self.outputs)
+        memory = self.learned.stop if self.cfg.learn_pairs else tables.width + 1 + WINDOW
+        weights[memory + 2 if self.cfg.memory else tables.width] = 1.0
+        if tables.taking is not None:
+            weights[self.outputs - (3 if tables.remembers else 1)] = self.cfg.take_worth
+        if tables.remembers:
+            weights[self.outputs - 1] = -self.cfg.quit_price
+        return weights
 
     def forward(self, seen: Seen, items: Tensor) -> Tensor:
         return self.completed(seen, items, self.fixed(seen, items))
@@ -53,6 +72,8 @@ class Candidates(nn.Module):
             found.append(self._memory(seen, items, expected[:, :, 0].numpy()))
         if tables.taking is not None:
             found.append(self._taking(tables.taking, seen, items.numpy()))
+        if seen.risk is not None:
+            found.append(self._risk(seen.risk, seen, items.numpy()))
         return found
 
     @staticmethod
@@ -60,6 +81,13 @@ class Candidates(nn.Module):
         """How likely an item is taken, if it was not shown in this episode already [B, k, 1]."""
         shown = (items[:, :, None] == seen.items[:, None]).any(axis=2)
         return torch.from_numpy(np.where(shown, np.float32(0), taking.of(seen.user[:, 0], items))[:, :, None])
+
+    @staticmethod
+    def _risk(risk: Array, seen: Seen, items: Array) -> Tensor:
+        """The chance that an item ends the episode, and how much of the episode it would take away [B, k, 2]."""
+        chance = np.take_along_axis(risk, items, axis=1)
+        left = 1.0 - (seen.turn + 1) / seen.items.shape[1]
+        return torch.from_numpy(np.stack([chance, chance * left.astype(np.float32)], axis=2))
 
     def completed(self, seen: Seen, items: Tensor, fixed: list[Tensor]) -> Tensor:
         """All features, from the fixed ones."""

@@ -126,19 +126,24 @@ def _unit(rows: Array) -> Array:
 
 
 def _belief(model: UserModel, rank: int, rng: np.random.Generator) -> tuple[Array, float]:
-    """Main directions in which drawn worlds deviate from the expectation, per user."""
+    """Main directions in which drawn worlds deviate from the expectation, per user.
+
+    What they leave unexplained of one rating is the rest of those deviations and the noise of every single rating.
+    """
     items = model.mean.shape[1]
     if rank == 0 or len(model.worlds) < 2:
         return np.zeros((items, rank), np.float32), 1.0
     if isinstance(model.mean, Factors):
-        return _belief_of_factors(model.mean, rank)
+        factors, rest = _belief_of_factors(model.mean, rank)
+        return factors, float(np.hypot(rest, model.noise))
     per_world = max(1, 20 * _ROWS // items // len(model.worlds)) if items > 2000 else 100
     rows = [
         world.rows(users).astype(np.float32) - model.mean.rows(users)
         for world in model.worlds
         for users in [rng.permutation(model.mean.shape[0])[:per_world]]
     ]
-    return _directions(np.vstack(rows), rank)
+    factors, rest = _directions(np.vstack(rows), rank)
+    return factors, float(np.hypot(rest, model.noise))
 
 
 def _directions(deviations: Array, rank: int) -> tuple[Array, float]:

@@ -49,12 +49,16 @@ def recommend(asked: menu.Recommend) -> int:
         _update(policy, asked.data)
     if asked.reachability:
         print(policy.reachability())
+    elif asked.export:
+        from twofold.recsys.export import write_actor
+
+        print(write_actor(policy, asked.export))
     elif asked.everyone:
-        _write_lists(policy, asked.k, asked.rated, asked.everyone)
+        _write_lists(policy, asked, asked.everyone)
     else:
         history = [_rated(entry) for entry in asked.history]
         flags = {"repeats": asked.repeats, "rated": asked.rated}
-        found = policy.recommend(history=history, k=asked.k, user=asked.user, **flags)
+        found = policy.recommend(history=history, k=asked.k, user=asked.user, by=asked.by, **flags)
         if asked.panel:
             from twofold.recsys.panels import user_panel
             from twofold.show.panels import write_panel
@@ -89,10 +93,10 @@ def _update(policy: Recommender, path: Path) -> None:
     print(policy.update(load("ratings", path).train).text())
 
 
-def _write_lists(policy: Recommender, k: int, rated: bool, path: Path) -> None:
+def _write_lists(policy: Recommender, asked: menu.Recommend, path: Path) -> None:
     """One line for each user and place: user, place, item, value, expected rating."""
     users = policy.labels.users
-    found = policy.recommend_many(users, k, rated=rated)
+    found = policy.recommend_many(users, asked.k, rated=asked.rated, by=asked.by)
     text = io.StringIO(newline="")
     lines = csv.writer(text)
     lines.writerow(["user", "place", "item", "value", "expected_rating"])
@@ -102,7 +106,7 @@ def _write_lists(policy: Recommender, k: int, rated: bool, path: Path) -> None:
                 numbers = f"{found.values[row, place]:.4f}", f"{found.expected[row, place]:.3f}"
                 lines.writerow([user, place + 1, policy.labels.items[item], *numbers])
     files.replace_bytes(path, text.getvalue().encode(errors="replace"))
-    print(f"{k} items for each of {len(users)} users in {path}")
+    print(f"{asked.k} items for each of {len(users)} users in {path}")
 
 
 def _print_items(policy: Recommender, found: list[Recommendation], asked: menu.Recommend) -> None:

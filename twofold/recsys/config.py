@@ -85,7 +85,7 @@ class UsersConfig:
         lt=1,
     )
     chance_share: float = setting(
-        "quit=model: and each pair is close with this chance, drawn anew per episode",
+        "quit=model: and each pair is close with this chance, redrawn for each episode",
         default=0.01,
         ge=0,
         lt=1,
@@ -95,6 +95,13 @@ class UsersConfig:
         default=6.0,
         gt=0,
         unit="per item",
+    )
+    stream: bool = setting(
+        "users come one after another and share what was seen of quits and pairs: judged as FB_stream alone",
+        default=False,
+    )
+    stream_block: int = setting(
+        "stream: simulated users who share one draw of the close pairs", default=100, ge=1, unit="episodes"
     )
     cool_down: int = setting(
         "the newest items are not shown again, also in evaluation", default=7, ge=0, unit="items"
@@ -112,8 +119,9 @@ class UsersConfig:
         "what training pays for: how items are rated, that they are taken at all, or both", default="rating"
     )
     take_by: TakeModel = setting(
-        "reward=taken, both: who says what users take: EASE in closed form, or SASRec, which knows the order of a log",
-        default="ease",
+        "reward=taken, both: who says what users take: EASE in closed form, SASRec, which knows the order of a log, "
+        "or (auto) SASRec where the log has times",
+        default="auto",
     )
     take_weight: float = setting(
         "reward=taken, both: worth of an item that is surely taken", default=10.0, gt=0, unit="rating points"
@@ -134,6 +142,9 @@ class UsersConfig:
         "training reward divided by the standard deviation of the logged ratings", default=False
     )
     quit_penalty: float = setting("taken from the training reward when a user quits", default=0.0)
+    quit_by_rest: bool = setting(
+        "that is for a whole episode: a quit costs the share of it that is left", default=False
+    )
     taste_dims: int = setting(
         "dimensions of an item vector that come from expected ratings", default=16, ge=1
     )
@@ -144,7 +155,7 @@ class UsersConfig:
     )
     penalty: PenaltyConfig = setting("penalties on the training reward", default=PenaltyConfig())
     model: UserModelConfig = setting("how users are learned from the log", default=UserModelConfig())
-    synthetic: SyntheticConfig = setting("made-up users (data=synthetic)", default=SyntheticConfig())
+    synthetic: SyntheticConfig = setting("synthetic users (data=synthetic)", default=SyntheticConfig())
 
     @field_validator("quit", mode="before")
     @classmethod

@@ -99,6 +99,7 @@ class ItemEngine(TorchDescent):
             values = self._critic_head.forward(
                 self._target_critic_weights, features, critic.state.forward(next_obs)
             )
+            values = values + critic.planned(features)  # nothing where the critic has no prior
         pessimistic = values.amin(dim=0) if self.twin else values[0]
         return torch.addcmul(reward, batch.discount * (1 - batch.terminated), pessimistic)
 
@@ -110,6 +111,8 @@ class ItemEngine(TorchDescent):
         state = self._state(critic.state, obs)
         features = batch.action if candidates is None else self._features(candidates, obs)
         self.values = head.forward(self._critic_weights, features, state.detach())
+        if critic.prior is not None:
+            self.values = self.values + critic.planned(features)
         slopes = self._slopes(target)
         learned = slice(0, 0) if candidates is None else candidates.learned
         # From the learned pairs on, or up to their end: one product for all that is needed.
@@ -152,6 +155,9 @@ class ItemEngine(TorchDescent):
         shares = scores.mul_(self.cfg.sharpness).softmax(dim=1)
         features = torch.bmm(shares.unsqueeze(1), each).squeeze(1)
         loss, d_features = self._critic_head.ascend(self._critic_weights[0], features, state)
+        if self._critic.prior is not None:
+            loss = loss - (features @ self._critic.prior).mean()
+            d_features -= self._critic.prior / self.rows
         d_shares = torch.bmm(each, d_features.unsqueeze(2)).squeeze(2)
         d_scores = shares * (d_shares - (shares * d_shares).sum(dim=1, keepdim=True)) * self.cfg.sharpness
         d_unit = torch.bmm(d_scores.unsqueeze(1), vectors).squeeze(1)

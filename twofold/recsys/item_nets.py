@@ -103,16 +103,26 @@ class ItemCritic(nn.Module):
         self.candidates = Candidates(cfg, tables) if cfg.critic_on == "item" else None
         width = tables.width if self.candidates is None else self.candidates.outputs
         self.head = Twin(self.state.outputs, width, cfg.hidden_sizes, generator=generator)
+        # Weights [features] that make of an item what a planner would: the networks learn what is missing in it.
+        self.prior = None if self.candidates is None else self.candidates.prior()
+        if self.prior is not None:
+            nn.init.zeros_(cast(Affine, self.head.layers[-1]).matrix)
 
     def forward(self, obs: Observation, point: Tensor) -> Tensor:
         seen = self.tables.seen(obs)
-        values: Tensor = self.head(self.state(seen), self._features(seen, point))
-        return values
+        features = self._features(seen, point)
+        values: Tensor = self.head(self.state(seen), features)
+        return values + self.planned(features)
 
     def first(self, obs: Observation, point: Tensor) -> Tensor:
         """The first critic alone [B]."""
         seen = self.tables.seen(obs)
-        return self.head.first(self.state(seen), self._features(seen, point))
+        features = self._features(seen, point)
+        return self.head.first(self.state(seen), features) + self.planned(features)
+
+    def planned(self, features: Tensor) -> Tensor | float:
+        """What a planner makes of items with features [..., f] -> [...]; nothing for ratings alone."""
+        return 0.0 if self.prior is None else features @ self.prior.to(features.device)
 
     def of_items(self, obs: Observation, items: Tensor) -> Tensor:
         """Values of several items per row: items [B, k] -> [2, B, k]."""
@@ -135,7 +145,7 @@ class ItemCritic(nn.Module):
         for layer in rest:
             x = affine(layer.matrix, torch.relu(x))
         values: Tensor = x.view(shape[:3])
-        return values
+        return values + self.planned(features)
 
     def _features(self, seen: Seen, point: Tensor) -> Tensor:
         """The item's features; for a point between items a soft mixture, through which the gradient flows."""
@@ -189,13 +199,13 @@ class Chooser:
         return torch.cat([items, *self.shortlist(seen)], dim=1)
 
     def shortlist(self, seen: Seen) -> list[Tensor]:
-        """The items of highest expectation, and those most likely to be taken."""
+        """The items of highest expectation, those that risk least for it, and those most likely to be taken."""
         found = [self.tables.favourites(seen, self.cfg.shortlist)] if self.cfg.shortlist else []
-        return (
-            found
-            if self.tables.taking is None
-            else [*found, self.tables.likeliest(seen, self.cfg.take_shortlist)]
-        )
+        if self.tables.remembers and self.cfg.shortlist:
+            found.append(self.tables.safest(seen, self.cfg.shortlist))
+        if self.tables.taking is not None:
+            found.append(self.tables.likeliest(seen, self.cfg.take_shortlist))
+        return found
 
     def explore(self, obs: dict[str, Array], action: Array, rng: np.random.Generator) -> Array:
         """Now and then, and for each row by itself, a random item."""

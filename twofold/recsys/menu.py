@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from twofold.base.command import Command, asks, option, place, settings_given
 
+By = Literal["policy", "rating", "taken", "count"]
 _RUN = "a run directory, or a policy file"
 _SAME = "the same as RUN"
 _DATA = "today's ratings: new, gone and rated items, mapped by name"
@@ -40,6 +42,13 @@ class Recommend:
     )
     repeats: bool = option("items of the history may come again", default=False)
     rated: bool = option("items that the user rated in the data may come again", default=False)
+    by: By = option(
+        "who ranks: the policy, the highest expected rating, what is taken most likely, what most users rated",
+        default="policy",
+    )
+    export: Path | None = option(
+        "write the actor and the item table as a numpy file, and no more", default=None, metavar="FILE.npz"
+    )
     data: Path | None = option(_DATA, default=None, metavar="FILE", kind="file")
     panel: bool = option("also show the table on the run's page", default=False)
     everyone: Path | None = option(

@@ -20,11 +20,16 @@ class Chooses(Protocol):
     def act(self, obs: Obs) -> Array: ...
 
 
-def play(world: Users, policy: Chooses, seeds: list[int]) -> dict[str, Array]:
-    """One episode for each seed, all at once: histories [n, T] and ratings [n, T], -1 and 0 after the end."""
+def play(world: Users, policy: Chooses, seeds: list[int], absent: Array | None = None) -> dict[str, Array]:
+    """One episode for each seed, all at once: histories [n, T] and ratings [n, T], -1 and 0 after the end.
+
+    From rows that are `absent` a memory of the world learns nothing.
+    """
     assert len(seeds) == world.num_envs
     rows = np.ones(world.num_envs, bool)
     obs, _ = world.reset(seed=list(seeds), options={"reset_mask": rows})
+    if world.stream is not None and absent is not None:
+        world.stream.leave(absent)
     policy.reset(rows)
     history = np.full_like(world.history, -1)
     ratings = np.zeros_like(world.ratings)
@@ -37,6 +42,21 @@ def play(world: Users, policy: Chooses, seeds: list[int]) -> dict[str, Array]:
         if not alive.any():
             break
     return {"items": history, "ratings": ratings}
+
+
+def play_stream(world: Users, policy: Chooses, order: Array) -> dict[str, Array]:
+    """Every user of `order` once, as many at a time as the world has rows: return and length of each, as they came."""
+    if world.stream is None:
+        raise ValueError("users who share no memory do not come in a stream")
+    world.stream.restart()
+    rows, parts = world.num_envs, []
+    for start in range(0, len(order), rows):
+        some = order[start : start + rows]
+        # Rows that are left over at the end play somebody again; nobody learns from them.
+        episodes = play(world, policy, np.resize(some, rows).tolist(), np.arange(rows) >= len(some))
+        parts.append({name: leaf[: len(some)] for name, leaf in episodes.items()})
+    items, ratings = (np.concatenate([part[name] for part in parts]) for name in ("items", "ratings"))
+    return {"return": ratings.sum(axis=1, dtype=np.float64), "length": (items >= 0).sum(axis=1).astype(float)}
 
 
 def measure(episodes: dict[str, Array], data: Dataset, vectors: Array, liked: float) -> dict[str, float]:

@@ -70,6 +70,19 @@ class ItemNetConfig:
         "the actor sees, and starts from, where the items of best expectation lie", default=True
     )
     learn_pairs: bool = setting("the critic learns which items do not go together", default=True)
+    quit_price: float = setting(
+        "env_args.stream: what the critic takes a whole episode to be worth, of which a quit costs the rest, "
+        "before it has learned anything",
+        default=80.0,
+        ge=0,
+        unit="rating points",
+    )
+    take_worth: float = setting(
+        "env_args.reward=taken, both: what the critic takes a sure taking to be worth before it has learned anything",
+        default=10.0,
+        ge=0,
+        unit="rating points",
+    )
     remap_eps: float = setting("chance of a random item, per row, while exploring", default=0.02, ge=0, le=1)
     positive_actions: bool = setting(
         "actions in [0, 1], as in the reference: part of the catalogue is out of reach", default=False

@@ -115,9 +115,13 @@ def _windows(items: Array, begins: Array, ends: Array, window: int, none: int) -
     return np.where(places >= begins[:, None], items[np.maximum(places, 0)], none)
 
 
-def sasrec(log: Ratings, *, steps: int = 800, window: int = 50, width: int = 64, seed: int = 0) -> Scores:
+def sasrec(
+    log: Ratings, *, steps: int | None = None, window: int = 50, width: int = 64, seed: int = 0
+) -> Scores:
     """SASRec (Kang and McAuley 2018) with a softmax over all items, trained to say the next item of random places."""
     items, starts = sequences(log)
+    # Two passes over the log, within what is neither too little to learn nor minutes.
+    steps = int(np.clip(len(log) // 128, 100, 3000)) if steps is None else steps
     count, rng = len(log.item_names), np.random.default_rng(seed)
     network = NextItem(count, window, width, torch.Generator().manual_seed(seed))
     optimiser = torch.optim.Adam(network.parameters(), lr=1e-3)
@@ -141,8 +145,7 @@ def sasrec(log: Ratings, *, steps: int = 800, window: int = 50, width: int = 64,
 
 def peers(log: Ratings) -> dict[str, Scores]:
     """Every peer that fits into memory, fitted to the log."""
-    steps = int(np.clip(len(log) // 128, 100, 3000))
     found = {"random": at_random(log), "popularity by count": popularity_by_count(log)}
     if len(log.item_names) > MOST_ITEMS:
         return found
-    return found | {"item-kNN": item_knn(log), "EASE": ease(log), "SASRec": sasrec(log, steps=steps)}
+    return found | {"item-kNN": item_knn(log), "EASE": ease(log), "SASRec": sasrec(log)}

@@ -19,15 +19,16 @@ from twofold.base.regular import files_below, is_folder, is_there, open_regular,
 from twofold.recsys import catalogue as catalogues
 from twofold.recsys import user_model as user_models
 from twofold.recsys.catalogue import Catalogue
+from twofold.recsys.completed import fit_judge, judge_config, whole
 from twofold.recsys.config import Kind, UsersConfig
-from twofold.recsys.data import Array, Dataset, Ratings
+from twofold.recsys.data import Array, Dataset
 from twofold.recsys.labels import Labels
 from twofold.recsys.loaders import load
 from twofold.recsys.opening import explained
 from twofold.recsys.reading import ColumnsConfig, read_ratings
 from twofold.recsys.synthetic import SyntheticConfig, synthetic
-from twofold.recsys.taking import TakeModel, Taking, fit_taking
-from twofold.recsys.truth import Matrix, complete
+from twofold.recsys.taking import TakeModel, Taking, kept_taking
+from twofold.recsys.truth import Matrix
 from twofold.recsys.user_model import UserModel, UserModelConfig
 
 log = logging.getLogger("twofold")
@@ -83,7 +84,10 @@ def prepare(cfg: UsersConfig) -> Prepared:
     if cfg.user_model is None and not is_there(folder / user_models.FILE):
         fit_into(folder, data, cfg.model)
     sizes = (cfg.taste_dims, cfg.random_dims, cfg.rank, cfg.belief)
-    prepared = _prepared(source, folder.resolve(), stamp_of(folder / user_models.FILE), sizes)
+    judge = None if data.truth is not None else judge_folder(data, cfg.model)
+    if judge is not None:
+        fit_judge(data, cfg.model, judge)
+    prepared = _prepared(source, folder.resolve(), stamp_of(folder / user_models.FILE), sizes, judge)
     if cfg.reward == "rating":
         return prepared
     taking = _taking(source, cfg.take_by, cfg.take_list, cfg.take_ridge)
@@ -92,8 +96,12 @@ def prepare(cfg: UsersConfig) -> Prepared:
 
 # Worlds of one run share what they are made of: it takes seconds to read and hundreds of megabytes to hold.
 @lru_cache(maxsize=2)
-def _prepared(source: Source, folder: Path, stamp: Stamp, sizes: tuple[int, int, int, int]) -> Prepared:
+def _prepared(
+    source: Source, folder: Path, stamp: Stamp, sizes: tuple[int, int, int, int], judge: Path | None
+) -> Prepared:
     data = dataset(source)
+    if judge is not None:
+        data = replace(data, truth=user_models.load(judge).mean)
     if not stamp:
         raise UserError(f"{folder} holds no user model: make it with `twofold fit --run {folder}`")
     model = _read_model(folder, stamp)
@@ -109,9 +117,7 @@ def _prepared(source: Source, folder: Path, stamp: Stamp, sizes: tuple[int, int,
 
 @lru_cache(maxsize=2)
 def _taking(source: Source, by: TakeModel, size: int, ridge: float) -> Taking:
-    data = dataset(source)
-    log.info("fitting what users take (%s) to %d ratings of '%s'", by, len(data.train), data.name)
-    return fit_taking(data.train, by, size, ridge)
+    return kept_taking(dataset(source).train, by, size, ridge, models_folder())
 
 
 @lru_cache(maxsize=2)
@@ -121,18 +127,17 @@ def _read_model(folder: Path, stamp: Stamp) -> UserModel:
 
 @lru_cache(maxsize=4)
 def dataset(source: Source) -> Dataset:
-    """The data set; where it has no true users, its log is split and completed to make some."""
+    """The data set, with its own true users or those given; a part of its log is hidden."""
     if source.kind == "synthetic":
         return synthetic(source.made_up)
     data = load(source.kind, source.path, source.columns)
     if data.report is not None and data.report.total:
         log.warning("%s", data.report.text())
-    if data.truth is not None and source.truth is None:
+    if source.truth is not None:
+        data = replace(data, truth=read_truth(source.truth, data))
+    elif data.truth is not None:
         return data
-    whole = data.train if data.test is None else joined(data.train, data.test)
-    # Without a truth of one's own, true users are completed from all ratings; the user model sees only a part.
-    truth = read_truth(source.truth, data) if source.truth else complete(whole, data.low, data.high)
-    return replace(_with_hidden_part(data, source), truth=truth)
+    return _with_hidden_part(data, source)
 
 
 def _with_hidden_part(data: Dataset, source: Source) -> Dataset:
@@ -187,13 +192,6 @@ def _matrix(path: Path, wanted: tuple[int, int]) -> Array:
     return np.asarray(values, np.float32)
 
 
-def joined(one: Ratings, other: Ratings) -> Ratings:
-    """Two logs of the same users and items as one, without times."""
-    pairs = ((one.users, other.users), (one.items, other.items), (one.values, other.values))
-    users, items, values = (np.concatenate(pair) for pair in pairs)
-    return Ratings(users, items, values, None, one.user_names, one.item_names)
-
-
 def fit_into(folder: Path, data: Dataset, cfg: UserModelConfig) -> UserModel:
     """Fit a user model and keep it in `folder`; it says so, because it takes time and room on the disk."""
     log.info(
@@ -209,9 +207,19 @@ def fit_into(folder: Path, data: Dataset, cfg: UserModelConfig) -> UserModel:
     return model
 
 
-def model_folder(data: Dataset, cfg: UserModelConfig) -> Path:
+def model_folder(data: Dataset, cfg: UserModelConfig, name: str = "") -> Path:
     """Where a model of these ratings and settings is kept."""
-    return Path(os.environ.get("TWOFOLD_RUNS", "runs")) / "user_models" / f"{data.name}-{_digest(data, cfg)}"
+    return models_folder() / f"{data.name}{name}-{_digest(data, cfg)}"
+
+
+def models_folder() -> Path:
+    """Where all that is fitted to logs is kept."""
+    return Path(os.environ.get("TWOFOLD_RUNS", "runs")) / "user_models"
+
+
+def judge_folder(data: Dataset, cfg: UserModelConfig) -> Path:
+    """Where the model of all ratings is kept that judges simulated episodes."""
+    return model_folder(replace(data, train=whole(data)), judge_config(data, cfg), "-judge").resolve()
 
 
 def _digest(data: Dataset, cfg: UserModelConfig) -> str:

@@ -59,7 +59,7 @@ class CloseVectors:
 
 @dataclass(frozen=True)
 class CloseByChance:
-    """A rule, and unknown close pairs: each pair is one with chance `share`, drawn anew per episode.
+    """A rule, and unknown close pairs: each pair is one with chance `share`, redrawn for each episode.
 
     Which items bore together can hardly be told from a log; a policy trained so keeps to what it has tried.
     """
@@ -124,6 +124,24 @@ def close_by_share(vectors: Array, share: float, worlds: int) -> CloseTable | Cl
     apart = distances(vectors)
     thresholds = np.quantile(apart[np.triu_indices(len(apart), 1)], shares)
     return CloseTable(np.stack([_padded(apart <= threshold) for threshold in thresholds]))
+
+
+def redrawn(rule: CloseTable, rng: np.random.Generator, levels: Array | None = None) -> CloseTable:
+    """As many close pairs as the rule's first world has, elsewhere.
+
+    Anywhere; or, with the items' mean ratings as `levels`, the same graph among items of the same tenth of them.
+    """
+    close = rule.close[0][:-1, :-1]
+    if levels is None:
+        one, other = np.triu_indices(len(close), 1)
+        drawn = rng.permutation(len(one))[: int(close[one, other].sum())]
+        graph = np.eye(len(close), dtype=bool)
+        graph[one[drawn], other[drawn]] = graph[other[drawn], one[drawn]] = True
+        return CloseTable(_padded(graph)[None])
+    places = np.arange(len(close))
+    for tenth in np.array_split(np.argsort(levels, kind="stable"), 10):
+        places[tenth] = rng.permutation(tenth)
+    return CloseTable(_padded(close[places][:, places])[None])
 
 
 def distances(vectors: Array) -> Array:

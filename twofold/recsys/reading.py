@@ -274,6 +274,7 @@ def encoding_of(path: Path) -> str:
             while first:
                 decoder.decode(first)
                 first = stream.read(1 << 22)
+            decoder.decode(b"", final=True)  # a letter that is cut off by the end of the file
         except UnicodeDecodeError:
             log.warning("%s is not UTF-8: read as Windows-1252 (Western European)", path.name)
             return "cp1252"
@@ -287,7 +288,7 @@ def header_of(path: Path, encoding: str) -> tuple[str, list[str]]:
     first = text.splitlines()[0] if text else ""
     if "\0" in first:
         raise UserError(
-            f"{path.name} is no text that can be read (zero bytes in its first line): save it as CSV in UTF-8"
+            f"{path.name} is not readable text (zero bytes in its first line): save it as CSV in UTF-8"
         )
     delimiter = max(",\t;|", key=first.count) if any(sign in first for sign in ",\t;|") else ","
     header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter), [])]

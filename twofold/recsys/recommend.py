@@ -22,8 +22,11 @@ from twofold.recsys.belief import Belief
 from twofold.recsys.config import UsersConfig
 from twofold.recsys.data import Array, Ratings
 from twofold.recsys.item_nets import Chooser, ItemNetworks, item_critic
+from twofold.recsys.menu import By
+from twofold.recsys.quit import window_of
 from twofold.recsys.reach import reach_of
 from twofold.recsys.seen import Seen
+from twofold.recsys.stream import PairMemory
 from twofold.settings.config import own_settings
 from twofold.store.policy_file import LoadedPolicy, load_policy
 
@@ -58,6 +61,8 @@ class Recommender:
         self.catalogue = self.chooser.tables.catalogue
         self.labels = self.catalogue.labels
         self.settings = own_settings(UsersConfig, loaded.config.env_args)
+        items, share = len(self.catalogue.item_vectors), self.settings.close_share
+        self.memory = PairMemory(items, share) if self.chooser.tables.remembers else None
         self._gone = np.zeros(0, np.int64)  # items that left the catalogue
         self._rated_since: dict[str, Array] = {}
 
@@ -70,16 +75,18 @@ class Recommender:
         user: str | int | None = None,
         repeats: bool = False,
         rated: bool = False,
+        by: By = "policy",
     ) -> list[Recommendation]:
         """The k best next items after `history` ([(item, rating), ...] or [item, ...]), best first.
 
         Items and users are named as in the data. A user who is not given or not known is an average one whom the
         history tells about. All items of the history are left out unless `repeats`, and those that the user rated
-        in the data unless `rated`.
+        in the data unless `rated`. `by` names another ranking than the policy's: the highest expected rating, what is
+        taken most likely (env_args.reward=taken, both), or what most users rated.
         """
         if user is not None and not self.knows(user):
             log.warning("user '%s' is not in the data: recommended as to an average user", user)
-        found = self.answers([Question(user, history, repeats, rated)], k)
+        found = self.answers([Question(user, history, repeats, rated)], k, by)
         if found.items[0, 0] < 0:
             raise UserError("the user has seen every item: nothing is left to recommend")
         return self.described(user, found, 0)
@@ -91,21 +98,24 @@ class Recommender:
         histories: Sequence[Sequence[Entry]] | None = None,
         repeats: bool = False,
         rated: bool = False,
+        by: By = "policy",
     ) -> Lists:
         """The same for many users at once, as arrays; `histories` goes with `users` row by row."""
         given = histories if histories is not None else [()] * len(users)
         if len(given) != len(users):
             raise UserError(f"{len(users)} users and {len(given)} histories: one for each user is needed")
         rows = zip(users, given, strict=True)
-        return self.answers([Question(user, history, repeats, rated) for user, history in rows], k)
+        return self.answers([Question(user, history, repeats, rated) for user, history in rows], k, by)
 
-    def answers(self, questions: Sequence[Question], k: int) -> Lists:
+    def answers(self, questions: Sequence[Question], k: int, by: By = "policy") -> Lists:
         """The k best items for each question."""
         if k < 1:
             raise UserError(f"k must be at least 1, got {k}")
+        if by == "taken" and self.catalogue.taking is None:
+            raise UserError("the policy does not know what users take: train it with env_args.reward=both")
         asked = [self._asked(question) for question in questions]
         size = max(1, min(1000, _CELLS // len(self.catalogue.item_vectors)))
-        parts = [self._ranked(asked[start : start + size], k) for start in range(0, len(asked), size)]
+        parts = [self._ranked(asked[start : start + size], k, by) for start in range(0, len(asked), size)]
         if not parts:
             none = np.zeros((0, k), np.float32)
             return Lists(none.astype(np.int64), none, none, np.zeros(0, bool))
@@ -127,6 +137,13 @@ class Recommender:
     def check(self, history: Sequence[Entry]) -> None:
         """Refuse a history with an item that is not in the catalogue or a rating off the scale."""
         self._history(history, -1)
+
+    def saw(self, history: Sequence[Entry], entry: Entry, quit: bool) -> None:
+        """An item was shown after a history, and the user stayed or quit: all who share the memory learn from it."""
+        if self.memory is not None:
+            items, _ = self._history([*history[-self.settings.num_leave_compute :], entry], -1)
+            window = np.array([items[:-1]], np.int64).reshape(1, -1)
+            self.memory.see(np.array(items[-1:]), window, np.array([quit]))
 
     def knows(self, user: str | int) -> bool:
         """Whether the user was in the data."""
@@ -205,12 +222,12 @@ class Recommender:
     # ---- ranking ----
 
     @torch.no_grad()
-    def _ranked(self, asked: list[_Asked], k: int) -> tuple[Array, Array, Array]:
+    def _ranked(self, asked: list[_Asked], k: int, by: By) -> tuple[Array, Array, Array]:
         """Items, values and expected ratings [n, k] for some questions."""
         users, forbidden = np.array([one.user for one in asked]), _padded([one.forbidden for one in asked])
         obs = self._obs(users, asked)
         seen, tables = Seen(obs, forbidden), self.chooser.tables
-        items, group = self._candidates(seen, k)
+        items, group = self._candidates(seen, k) if by == "policy" else self._listed(seen, k, by)
         found = torch.from_numpy(items)
         values = item_critic(self.nets.critic.module).of_items(seen, found).amin(dim=0).numpy()
         expected = tables.expected(seen, found).numpy() + self.catalogue.user_factors[users, :1]
@@ -240,6 +257,19 @@ class Recommender:
         refused = _repeated(nearest) | self._blocked(seen, nearest)
         return nearest, np.where(refused, _NEVER, group)
 
+    def _listed(self, seen: Seen, k: int, by: By) -> tuple[Array, Array]:
+        """Items [n, c] by another ranking than the policy's, and the place of each in it."""
+        if by == "rating":
+            items = self.chooser.tables.favourites(seen, k).numpy()
+        elif by == "taken" and self.catalogue.taking is not None:
+            items = self.catalogue.taking.items[seen.user[:, 0]]
+        else:
+            most = k + seen.blocked(len(self.catalogue.item_vectors)).shape[1]
+            ranking = np.argsort(-self.popularity(), kind="stable")[:most]
+            items = np.tile(ranking, (len(seen), 1))
+        places = np.broadcast_to(np.arange(items.shape[1]), items.shape)
+        return items, np.where(self._blocked(seen, items), _NEVER, places)
+
     def _blocked(self, seen: Seen, items: Array) -> Array:
         """Which candidates may not be shown: a catalogue that is nearly used up gives them, too."""
         count = len(self.catalogue.item_vectors)
@@ -258,8 +288,12 @@ class Recommender:
                 items[row, :length], ratings[row, :length] = one.items[-length:], one.ratings[-length:]
         block = np.array([[one.block] for one in asked], np.int32)
         obs = {"user": users[:, None], "turn": turn, "block": block, "items": items, "ratings": ratings}
-        beliefs = self._beliefs(users, asked)
-        return obs if beliefs is None else obs | {"belief": beliefs}
+        if (beliefs := self._beliefs(users, asked)) is not None:
+            obs["belief"] = beliefs
+        if self.memory is not None:
+            rule = self.settings.num_leave_compute, self.settings.quit_rule
+            obs["risk"] = self.memory.risk(window_of(items, turn[:, 0], *rule))
+        return obs
 
     def _beliefs(self, users: Array, asked: list[_Asked]) -> Array | None:
         """What each whole history tells about its user [N, b]."""

@@ -76,6 +76,10 @@ class Feedback(Strict):
     rating: float | None = Field(
         default=None, description="on the scale of the data; absent: it was only shown"
     )
+    quit: bool = Field(
+        default=False,
+        description="the user left at this item: policies trained with env_args.stream learn from it",
+    )
 
 
 class Noted(Strict):
@@ -140,7 +144,7 @@ class Service:
         return await future
 
     def _answer_waiting(self) -> None:
-        """Answer what waits, at most so many at once; others get a turn in between."""
+        """Answer what waits, at most this many at once; others get a turn in between."""
         now, self._waiting = self._waiting[:MOST_TOGETHER], self._waiting[MOST_TOGETHER:]
         open_ones = [(ask, future) for ask, future in now if not future.cancelled()]
         for (_, future), answer in zip(open_ones, self.answers([ask for ask, _ in open_ones]), strict=True):
@@ -192,6 +196,7 @@ class Service:
         self.recommender.check([entry])
         name = str(told.user)
         entries = self.heard.setdefault(name, [])
+        self.recommender.saw(entries, entry, told.quit)
         entries.append(entry)
         del entries[:-MOST_HISTORY]
         self.heard.move_to_end(name)

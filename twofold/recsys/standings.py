@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,16 +12,18 @@ import numpy as np
 from twofold.assemble import fits
 from twofold.base.progress import task, tracked
 from twofold.recsys.baselines import baselines
+from twofold.recsys.completed import JudgeErrors, judge_errors
 from twofold.recsys.config import UsersConfig
 from twofold.recsys.data import Array, Dataset
 from twofold.recsys.judge import Verdict, difference, errors, item_means, judge, of_policy, of_scores
 from twofold.recsys.metrics import Chooses, measure, over_seeds, play
 from twofold.recsys.peers import peers
-from twofold.recsys.prepare import Prepared, prepare
+from twofold.recsys.prepare import Prepared, Source, dataset, prepare
 from twofold.recsys.reach import reach_of
 from twofold.recsys.recommend import Recommender, parts_of
+from twofold.recsys.streamed import PLANNER, stream_world, streamed
 from twofold.recsys.users import Users
-from twofold.recsys.worlds import make
+from twofold.recsys.worlds import assumed_close, make
 from twofold.settings.config import own_settings
 from twofold.show import style
 from twofold.store import files
@@ -38,6 +40,7 @@ COLUMNS = (
     "novelty",
     "dominant_categories",
 )
+STREAM = ("return", "length", "first tenth", "second half")
 REAL = ("recall@10", "ndcg@10", "coverage", "novelty", "rmse", "calibration")
 Rows = dict[str, dict[str, dict[str, float]]]  # policy -> metric -> mean, half
 Table = dict[str, Rows]  # mode -> rows
@@ -55,6 +58,8 @@ class Standings:
     reached: dict[str, float] = field(
         default_factory=dict
     )  # share of the catalogue that each kind can choose
+    stream: Rows = field(default_factory=dict)  # users one after another, with a memory that they share
+    judge: JudgeErrors | None = None  # of the users who were completed from the log
 
 
 def standings(cfg: UsersConfig, runs: list[Path], seeds: int) -> Standings:
@@ -65,8 +70,14 @@ def standings(cfg: UsersConfig, runs: list[Path], seeds: int) -> Standings:
     found = Standings(tuple(dict.fromkeys(kind for kind, _ in loaded)))
     with task("judging by what users did"):
         _judge_by_log(prepared, loaded, found)
+        _judge_the_judge(cfg, prepared, found)
+    in_stream, alone = (
+        [(kind, run) for kind, run in loaded if _settings(run).stream is shared] for shared in (True, False)
+    )
     for mode in MODES:
-        _play_mode(cfg, prepared, mode, loaded, seeds, found)
+        _play_mode(replace(cfg, stream=False), prepared, mode, alone, seeds, found)
+    if in_stream or cfg.stream:
+        _serve_in_stream(cfg, prepared, in_stream, seeds, found)
     found.reached = {kind: reach_of(parts_of(policy)[1]).share for kind, policy in loaded}
     return found
 
@@ -97,6 +108,13 @@ def _judge_by_log(prepared: Prepared, loaded: list[tuple[str, LoadedPolicy]], fo
             np.mean([v["recall@10"].values for v in verdicts[name]], axis=0) for name in (kind, best)
         )
         found.answers.append(f"on what users really did (recall@10): {said(kind, best, own, peer, 3)}")
+
+
+def _judge_the_judge(cfg: UsersConfig, prepared: Prepared, found: Standings) -> None:
+    """Whether those who act in simulated episodes know tastes better than the model that trains with them."""
+    data, model, _ = prepared
+    if dataset(Source.of(cfg)).truth is None and data.test is not None and len(data.test) > 1:
+        found.judge = judge_errors(data, cfg.model, model.mean)
 
 
 def _over_runs(several: list[Verdict]) -> dict[str, dict[str, float]]:
@@ -141,7 +159,11 @@ def _play_mode(
     world = make(cfg, rows=len(users), purpose=mode)
     rows: dict[str, list[dict[str, float]]] = {}
     returns: dict[str, list[Array]] = {}
-    players = [*_baselines(world, data, seeds), *(_player(cfg, mode, len(users), *run) for run in loaded)]
+    close = assumed_close(cfg, prepared)
+    players = [
+        *_baselines(world, data, seeds, close),
+        *(_player(cfg, mode, len(users), *run) for run in loaded),
+    ]
     for name, own, policy in tracked(players, f"playing {mode}", len(players)):
         episodes = play(own, policy, users)
         rows.setdefault(name, []).append(measured(episodes, prepared))
@@ -153,15 +175,18 @@ def _play_mode(
     found.answers += [
         f"in simulated episodes ({mode}): {said(kind, best, means[kind], means[best], 1)}"
         for kind in found.runs
+        if kind in means
     ]
     if mode == "FB":
         found.warnings += _quits(found.simulated[mode], cfg)
 
 
-def _baselines(world: Users, data: Dataset, seeds: int) -> Iterator[tuple[str, Users, Chooses]]:
+def _baselines(
+    world: Users, data: Dataset, seeds: int, close: Array | None
+) -> Iterator[tuple[str, Users, Chooses]]:
     """All that need no training, with a world and over some seeds."""
     for seed in range(seeds):
-        for name, policy in baselines(world, data, np.random.default_rng(seed)).items():
+        for name, policy in baselines(world, data, np.random.default_rng(seed), close).items():
             yield re.sub(r" \(\d\)$", "", name), world, policy
 
 
@@ -169,13 +194,31 @@ def _player(
     cfg: UsersConfig, mode: str, rows: int, kind: str, run: LoadedPolicy
 ) -> tuple[str, Users, Chooses]:
     """A trained policy in the same world, which also tells it what users take if it was trained with that."""
-    own = own_settings(UsersConfig, run.config.env_args)
+    own = _settings(run)
     told = replace(
         cfg, reward=own.reward, take_by=own.take_by, take_list=own.take_list, take_ridge=own.take_ridge
     )
     world = make(told, rows=rows, purpose=mode)
     fits(run, world)
     return kind, world, run.learner.policy(explore=False, rows=rows, rng=np.random.default_rng(0))
+
+
+def _settings(run: LoadedPolicy) -> UsersConfig:
+    return own_settings(UsersConfig, run.config.env_args)
+
+
+def _serve_in_stream(
+    cfg: UsersConfig, prepared: Prepared, runs: list[tuple[str, LoadedPolicy]], seeds: int, found: Standings
+) -> None:
+    """The table of users who come one after another, and how runs stand beside the planner with the same memory."""
+    found.stream = streamed(stream_world(cfg), prepared.data, runs, seeds)
+    plan = found.stream[PLANNER]["return"]
+    for kind in dict.fromkeys(kind for kind, _ in runs):
+        own = found.stream[kind]["return"]
+        found.answers.append(
+            f"users one after another (FB_stream, orders: {seeds}): {kind} {own['mean']:.1f}, {PLANNER} "
+            f"{plan['mean']:.1f}, popularity {found.stream['popularity']['return']['mean']:.1f}"
+        )
 
 
 def measured(episodes: dict[str, Array], prepared: Prepared) -> dict[str, float]:
@@ -210,9 +253,14 @@ def text(found: Standings) -> str:
     if found.real:
         title = "### What users really did: ratings hidden from everyone in this table"
         parts.append(f"{title}\n\n{aligned(found.real, REAL, found.runs)}")
+    if found.judge is not None:
+        parts.append(found.judge.text())
     for mode, rows in found.simulated.items():
         title = f"### Simulated episodes, {mode} (a star looks at the truth)"
         parts.append(f"{title}\n\n{aligned(rows, COLUMNS, found.runs)}")
+    if found.stream:
+        title = "### Simulated users one after another, FB_stream: what was seen of quits is shared by all"
+        parts.append(f"{title}\n\n{aligned(found.stream, STREAM, found.runs)}")
     if found.reached:
         lines = [f"{kind}: {100 * share:.1f} % of the catalogue" for kind, share in found.reached.items()]
         parts.append("### What the actors can choose at all\n\n" + "\n".join(lines))
@@ -240,7 +288,7 @@ def _cell(column: str, value: dict[str, float] | None) -> str:
     if value is None:
         return ""
     digits = 3 if column in REAL else 2
-    half = f" ± {value['half']:.{digits}f}" if value["half"] else ""
+    half = f" ± {value['half']:.{digits}f}" if value["half"] > 1e-9 else ""
     return f"{value['mean']:.{digits}f}{half}"
 
 
@@ -249,6 +297,8 @@ def write(found: Standings, out: Path) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     record = {"provenance": provenance("standings"), "answers": found.answers, "warnings": found.warnings}
     record |= {"real": found.real, "table": found.simulated, "reachable": found.reached}
+    record |= {"stream": found.stream} if found.stream else {}
+    record |= {"judge": asdict(found.judge)} if found.judge else {}
     files.replace_bytes(out.with_suffix(".md"), (text(found) + "\n").encode())
     files.replace_bytes(out.with_suffix(".json"), files.to_json(record))
 

@@ -17,19 +17,19 @@ MOST, _MOST_RATINGS = 1_000_000, 50_000_000  # users or items, and ratings: what
 class SyntheticConfig:
     """Settings of the made-up users and items."""
 
-    users: int = setting("made-up users", default=200, ge=1, le=MOST)
-    items: int = setting("made-up items", default=150, ge=1, le=MOST)
+    users: int = setting("number of synthetic users", default=200, ge=1, le=MOST)
+    items: int = setting("number of synthetic items", default=150, ge=1, le=MOST)
     tastes: int = setting("dimensions of taste", default=6, ge=1, le=1_000)
     groups: int = setting("item categories", default=12, ge=1, le=1_000)
     ratings_per_user: int = setting("length of each user's log", default=25, ge=1, unit="ratings")
     selection: float = setting(
         "how much more often liked items are in the log; 0: the log is a random sample", default=1.0
     )
-    data_seed: int = setting("of the made-up users and their log", default=0, ge=0)
+    data_seed: int = setting("of the synthetic users and their log", default=0, ge=0)
 
     def __post_init__(self) -> None:
         if self.users * self.ratings_per_user > _MOST_RATINGS:
-            raise ConfigError(f"env_args.synthetic: at most {_MOST_RATINGS:,} made-up ratings in all")
+            raise ConfigError(f"env_args.synthetic: at most {_MOST_RATINGS:,} synthetic ratings in all")
         if self.ratings_per_user > self.items:
             raise ConfigError(
                 "env_args.synthetic.ratings_per_user must not be above env_args.synthetic.items"

@@ -28,9 +28,10 @@ PERSON: Derived[Tensor] = Derived()
 WINDOW_VECTORS: Derived[Tensor] = Derived()
 FAVOURITES: Derived[Tensor] = Derived()
 TOWARDS: Derived[Tensor] = Derived()
+SAFEST: Derived[Array] = Derived()
 
 _NAMES = ("item_vectors", "user_factors", "item_factors", "belief_factors")
-_SHARPNESS = 8.0  # of the guide: how much more an item counts that is expected a point higher
+SHARPNESS = 8.0  # of the guide: how much more an item counts that is expected a point higher
 
 
 class Part(NamedTuple):
@@ -46,7 +47,7 @@ class Part(NamedTuple):
 class Tables:
     """Fixed tensors: never trained, never copied with a network, saved once with the policy."""
 
-    def __init__(self, known: Catalogue, chunk: int) -> None:
+    def __init__(self, known: Catalogue, chunk: int, remembers: bool = False) -> None:
         tables = [torch.from_numpy(array) for array in (known.item_vectors, known.user_factors)]
         self.item_vectors, self.user_factors = tables
         self.item_factors = torch.from_numpy(known.item_factors)
@@ -55,6 +56,7 @@ class Tables:
         self.place = torch.device(
             "cpu"
         )  # where the networks live that read what is looked up here, on the CPU
+        self.remembers = remembers  # observations hold the risk of every item, by a memory that users share
         self.chunk = chunk  # items looked at together; bounds memory for large catalogues
         self._seen: list[Seen] = []  # of the last two batches, s and s' of one update
         self._parts: tuple[int, list[Part]] = (0, [])
@@ -74,8 +76,9 @@ class Tables:
     @classmethod
     def of(cls, action_space: AnySpace, observation_space: AnySpace, chunk: int) -> Tables:
         """From the catalogue of a world's action space; blank ones of its sizes where a policy file will fill them."""
+        remembers = isinstance(observation_space, gym.spaces.Dict) and "risk" in observation_space.spaces
         if isinstance(action_space, ItemSpace):
-            return cls(action_space.catalogue, chunk)
+            return cls(action_space.catalogue, chunk, remembers)
         if not isinstance(action_space, SizedBox) or not isinstance(observation_space, gym.spaces.Dict):
             raise ConfigError("the networks 'recsys/items' need a world of users (env: recsys/users)")
         users, items, rank = (action_space.sizes[name] for name in ("users", "items", "rank"))
@@ -90,7 +93,7 @@ class Tables:
         vectors, user, item, belief = (torch.zeros(shape).numpy() for shape in shapes)
         takes = torch.zeros(users + 1, action_space.sizes.get("takes", 0)).numpy()
         taking = Taking(takes.astype(np.int64), takes) if takes.shape[1] else None
-        return cls(Catalogue(vectors, user, item, belief, 1.0, taking=taking), chunk)
+        return cls(Catalogue(vectors, user, item, belief, 1.0, taking=taking), chunk, remembers)
 
     @property
     def catalogue(self) -> Catalogue:
@@ -123,7 +126,7 @@ class Tables:
     def _part(self, start: int) -> Part:
         some = slice(start, start + self.chunk)
         vectors = functional.pad(self.item_vectors[some], (0, 0, 0, 1))
-        relative = functional.pad(_SHARPNESS * self.joined[some, self.width :], (0, 0, 0, 1))
+        relative = functional.pad(SHARPNESS * self.joined[some, self.width :], (0, 0, 0, 1))
         return Part(start, len(vectors) - 1, vectors, vectors.T.contiguous(), relative.T.contiguous())
 
     @property
@@ -212,6 +215,23 @@ class Tables:
         blocked = (found[:, :, None] == seen.blocked(len(self.item_vectors))[:, None]).any(axis=2)
         return torch.from_numpy(np.where(blocked, self.favourites(seen, 1).numpy(), found))
 
+    def safest(self, seen: Seen, k: int) -> Tensor:
+        """Numbers [B, k] of the items of highest expectation less what a quit would cost, where risk is known."""
+        risk = seen.risk
+        if risk is None:
+            return torch.zeros(len(seen), 0, dtype=torch.int64)
+        return torch.from_numpy(seen.once(SAFEST, lambda: self._safest(seen, risk, k), k))
+
+    def _safest(self, seen: Seen, risk: Array, k: int) -> Array:
+        count = len(self.item_vectors)
+        expected = torch.mm(self.person(seen), self.joined[:, self.width :].T).numpy() + self.level(seen)
+        rows, turns = np.nonzero(seen.items >= 0)  # what was rated in this episode is known
+        expected[rows, seen.items[rows, turns]] = seen.ratings[rows, turns]
+        left = seen.items.shape[1] - seen.turn - 1
+        scores = np.pad(expected - risk * left * expected.max(axis=1, keepdims=True), ((0, 0), (0, 1)))
+        np.put_along_axis(scores, seen.blocked(count), -np.inf, axis=1)
+        return largest(scores[:, :count], min(k, count))
+
     def _top(self, seen: Seen, point: Tensor, k: int, by: Callable[[Part], Tensor]) -> Tensor:
         k = min(k, self.item_vectors.shape[0])
         blocked, parts = seen.blocked(self.item_vectors.shape[0]), self.parts()
@@ -240,7 +260,7 @@ class Tables:
         total = torch.zeros(person.shape[0], self.width)
         for part in parts:
             # One scale for all parts: expectations are at most a few points from the user's level.
-            weights = torch.mm(person, part.relative).clamp_(max=4.0 * _SHARPNESS).exp_()
+            weights = torch.mm(person, part.relative).clamp_(max=4.0 * SHARPNESS).exp_()
             places = blocked if len(parts) == 1 else _inside(blocked, part)
             weights.scatter_(1, torch.from_numpy(places), 0.0)
             total.addmm_(weights, part.vectors)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from twofold.base.errors import UserError
+from twofold.base.progress import task
+from twofold.base.regular import is_there
 from twofold.recsys.data import Array, Ratings
 from twofold.recsys.peers import MOST_ITEMS, ease, sasrec, taken
+from twofold.store import files
+from twofold.store.policy_file import FORMAT, seal, unseal
 
-TakeModel = Literal["ease", "sasrec"]
+TakeModel = Literal["auto", "ease", "sasrec"]
+FILE = "taking.safetensors"
 _ROWS = 1000
 
 
@@ -32,9 +39,33 @@ class Taking:
         return np.asarray(np.einsum("nkm,nm->nk", same, self.scores[users]), np.float32)
 
 
+def kept_taking(log: Ratings, by: TakeModel, size: int, ridge: float, folder: Path) -> Taking:
+    """What users take, from `folder` if it was fitted before to this log with these settings."""
+    file = folder / f"taken-{_digest(log, by, size, ridge)}" / FILE
+    if is_there(file):
+        arrays, _ = unseal(file)
+        return Taking(arrays["items"], arrays["scores"])
+    with task(f"learning what users take from {len(log):,} ratings"):
+        found = fit_taking(log, by, size, ridge)
+    about = {"format": FORMAT, "taking": by}
+    files.own_folder(file.parent, FILE)
+    files.replace_bytes(file, seal({"items": found.items, "scores": found.scores}, about))
+    return found
+
+
+def _digest(log: Ratings, by: TakeModel, size: int, ridge: float) -> str:
+    """Changes with the log, its order in time, and the settings."""
+    found = hashlib.blake2b(f"{by} {size} {ridge}".encode(), digest_size=6)
+    for array in (log.users, log.items, *([] if log.times is None else [log.times])):
+        found.update(np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()
+
+
 def fit_taking(log: Ratings, by: TakeModel, size: int, ridge: float) -> Taking:
     """The likeliest new items of every user; of a user never seen, those that most users rated."""
     count = len(log.item_names)
+    if by == "auto":
+        by = "ease" if log.times is None else "sasrec"
     if count > MOST_ITEMS:
         raise UserError(
             f"reward=taken scores all items at once: at most {MOST_ITEMS} items, there are {count}"

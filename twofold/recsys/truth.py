@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold.recsys.data import Array, Ratings
+from twofold.recsys.data import Array
 
 MOST_CELLS = 200_000_000  # of all drawn tables of a user model together
 
@@ -62,36 +62,6 @@ class Factors:
 
     def _rating(self, raw: Array) -> Array:
         return np.clip(np.round(raw) if self.rounded else raw, self.low, self.high).astype(np.float32)
-
-
-def complete(log: Ratings, low: float, high: float, rank: int = 12, ridge: float = 6.0, sweeps: int = 12,
-             seed: int = 0) -> Matrix:  # fmt: skip
-    """A full rating matrix from a log by alternating ridge regressions, clipped and rounded to whole ratings.
-
-    Used as the true users of data sets that hold no such matrix, as is usual for MovieLens.
-    """
-    rng = np.random.default_rng(seed)
-    mean = float(log.values.mean())
-    users, items = len(log.user_names), len(log.item_names)
-    left = np.hstack([np.ones((users, 1)), rng.normal(0, 0.1, (users, rank))])
-    right = np.hstack([np.zeros((items, 1)), rng.normal(0, 0.1, (items, rank))])
-    target = log.values - mean
-    for _ in range(sweeps):
-        right = _regress(log.items, left[log.users], target, items, ridge)
-        left = _regress(log.users, right[log.items], target, users, ridge, first=1.0)
-    return Matrix(np.clip(np.round(mean + left @ right.T), low, high).astype(np.float32))
-
-
-def _regress(
-    rows: Array, inputs: Array, target: Array, count: int, ridge: float, first: float = 0.0
-) -> Array:
-    """Ridge regression for each row id: solutions [count, k], pulled towards (first, 0, 0, ...)."""
-    gram, moment = moments(rows, inputs, target, count)
-    width = inputs.shape[1]
-    prior = np.zeros(width)
-    prior[0] = first
-    gram[:, np.arange(width), np.arange(width)] += ridge
-    return np.linalg.solve(gram, (moment + ridge * prior)[..., None])[..., 0]
 
 
 def moments(rows: Array, inputs: Array, target: Array, count: int) -> tuple[Array, Array]:

@@ -42,7 +42,7 @@ class DeepFMConfig:
     )
     neg_k: int = setting("unrated items drawn for each rating", default=5, ge=1, aliases=("neg_K",))
     bpr_weight: float = setting("share of the pair loss in `pp`", default=0.5, ge=0, le=1)
-    epoch: int = setting("times that the log is gone through", default=5, gt=0)
+    epoch: int = setting("epochs: passes over the log", default=5, gt=0)
     batch: int = setting("ratings of one gradient step", default=256, gt=0)
     lr: float = setting("learning rate", default=0.001, gt=0)
     l2_reg: float = setting("weight decay", default=1e-5, ge=0)

@@ -20,6 +20,7 @@ from twofold.recsys.data import Array
 from twofold.recsys.items import best_items
 from twofold.recsys.penalties import Penalties
 from twofold.recsys.quit import QuitRule, window_of
+from twofold.recsys.stream import Stream
 from twofold.recsys.truth import Factors, Matrix, hashed, hashed_normal
 
 
@@ -36,10 +37,11 @@ class Rules:
     high: float
     rating_noise: float = 0.0  # training only: an unknown part of each user's rating of each item
     quit_penalty: float = 0.0  # training only: taken from the reward of the turn at which the user quits
+    quit_by_rest: bool = False  # training only: of that penalty, the share of the episode that is left
     scale: float = 1.0  # training only: the reward is divided by this
     centred: bool = False  # training only: reward relative to what the user gives on average
-    reward: Literal["rating", "taken", "both"] = "rating"  # training only: what is paid for
-    take_weight: float = 0.0  # training only: worth of an item that is surely taken
+    reward: Literal["rating", "taken", "both"] = "rating"  # simulated users only: what is paid for
+    take_weight: float = 0.0  # simulated users only: worth of an item that is surely taken
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,10 @@ class Users(VectorEnv[Obs, Array, Array]):
         feelings: Feelings,
         rules: Rules,
         penalties: Penalties | None = None,
+        stream: Stream | None = None,
     ) -> None:
         self.num_envs, self.catalogue, self.feelings, self.rules = rows, catalogue, feelings, rules
-        self.penalties = penalties
+        self.penalties, self.stream = penalties, stream
         self.users, self.items = feelings.tables[0].shape
         self._stack = _stacked(feelings.tables)
         self.single_action_space = ItemSpace(catalogue)
@@ -82,6 +85,7 @@ class Users(VectorEnv[Obs, Array, Array]):
         self.turn = np.zeros(rows, np.int64)
         self.history = np.full((rows, rules.max_turn), -1, np.int32)
         self.ratings = np.zeros((rows, rules.max_turn), np.float32)
+        self.takes = np.zeros((rows, rules.max_turn), np.float32)  # what taking was worth, where it is paid
         self.shown = np.zeros(rows, np.int64)  # the item of the last step
         self._all = np.arange(rows)
         self._fresh = np.random.default_rng()
@@ -98,6 +102,8 @@ class Users(VectorEnv[Obs, Array, Array]):
         width = self.catalogue.belief_factors.shape[1]
         if width:
             spaces["belief"] = gym.spaces.Box(-np.inf, np.inf, (width,), np.float32)
+        if self.stream is not None:
+            spaces["risk"] = gym.spaces.Box(0, 1, (self.items,), np.float32)
         return gym.spaces.Dict(spaces)
 
     # ---- Gymnasium ----
@@ -115,8 +121,10 @@ class Users(VectorEnv[Obs, Array, Array]):
         self.world[rows] = hashed(seeds, 7) % np.uint64(len(self.feelings.tables))
         self.turn[rows] = 0
         self.history[rows] = -1
-        self.ratings[rows] = 0.0
+        self.ratings[rows] = self.takes[rows] = 0.0
         self.belief.reset(rows)
+        if self.stream is not None:
+            self.stream.begin(rows, seeds)
         return self._obs(), {}
 
     def _seeds(self, seed: int | Sequence[int | None] | None, rows: Array) -> Array:
@@ -133,17 +141,23 @@ class Users(VectorEnv[Obs, Array, Array]):
         items = self._items(np.asarray(actions))
         rules, turn = self.rules, self.turn
         rating = self._rating(items)
-        window = window_of(self.history, turn, rules.window, rules.quit_window)
-        rule_world = self.world if self.feelings.quit_worlds > 1 else np.zeros_like(self.world)
-        quits = self.feelings.quit_rule.hits(rule_world, self.seed, items, window) & (turn > 0)
-        reward = (self._reward(items, rating) - rules.quit_penalty * quits) / rules.scale
+        window = self.window()
+        quits = self.feelings.quit_rule.hits(*self.quit_keys(), items, window) & (turn > 0)
+        takes = (
+            np.zeros(self.num_envs) if rules.reward == "rating" else rules.take_weight * self._taken(items)
+        )
+        rest = 1.0 - (turn + 1) / rules.max_turn if rules.quit_by_rest else 1.0
+        reward = (self._reward(items, rating, takes) - rules.quit_penalty * rest * quits) / rules.scale
         place = np.minimum(turn, rules.max_turn - 1)
         self.belief.see(self.user, items, rating, self.history)
         self.history[self._all, place] = items
         self.ratings[self._all, place] = rating
+        self.takes[self._all, place] = takes
         self.shown = items
         self.turn = place + 1
         out_of_time = (self.turn >= rules.limit) & ~quits
+        if self.stream is not None:
+            self.stream.see(items, window, quits, quits | out_of_time)
         return (
             self._obs(),
             reward,
@@ -151,6 +165,19 @@ class Users(VectorEnv[Obs, Array, Array]):
             out_of_time,
             {"episode": self._episode(), "item": items, "rating": rating},
         )
+
+    def window(self) -> Array:
+        """The items that the next one is compared with [N, window], -1 pads."""
+        return window_of(self.history, self.turn, self.rules.window, self.rules.quit_window)
+
+    def quit_keys(self) -> tuple[Array, Array]:
+        """Which world of the quit rule each row lives in, and the seed of what is drawn there."""
+        seed = self.seed if self.stream is None else self.stream.number
+        if self.feelings.quit_worlds == 1:
+            return np.zeros_like(self.world), seed
+        if self.stream is None:
+            return self.world, seed
+        return (hashed(seed, 11) % np.uint64(self.feelings.quit_worlds)).astype(np.int64), seed
 
     def _items(self, actions: Array) -> Array:
         """The items that the actions ask for."""
@@ -187,16 +214,15 @@ class Users(VectorEnv[Obs, Array, Array]):
                 rating[rows] = table.at(self.user[rows], items[rows])
         return rating
 
-    def _reward(self, items: Array, rating: Array) -> Array:
+    def _reward(self, items: Array, rating: Array, takes: Array) -> Array:
+        if self.rules.reward == "taken":
+            return takes
         reward = rating
         if self.penalties is not None:
             reward = self.penalties.applied(reward, self.user, items, self.history, self.turn)
         if self.rules.centred:
             reward = reward - self.catalogue.user_factors[self.user, 0]
-        if self.rules.reward == "rating":
-            return reward.astype(np.float64)
-        taken = self.rules.take_weight * self._taken(items)
-        return taken if self.rules.reward == "taken" else taken + reward
+        return reward.astype(np.float64) + takes
 
     def _taken(self, items: Array) -> Array:
         """About the chance that each user takes the item: nobody takes again what this episode has shown."""
@@ -208,8 +234,12 @@ class Users(VectorEnv[Obs, Array, Array]):
         )
 
     def _episode(self) -> dict[str, Array]:
-        total = self.ratings.sum(axis=1, dtype=np.float64)
-        return {"return": total, "length": self.turn.astype(np.float64), "reward_per_turn": total / self.turn}
+        """The return is what this world pays for: validation chooses by what training is for."""
+        felt, taken = (leaf.sum(axis=1, dtype=np.float64) for leaf in (self.ratings, self.takes))
+        total = {"rating": felt, "taken": taken, "both": felt + taken}[self.rules.reward]
+        parts = {} if self.rules.reward == "rating" else {"ratings": felt, "taken": taken}
+        length = self.turn.astype(np.float64)
+        return {"return": total, "length": length, "reward_per_turn": total / self.turn} | parts
 
     def _obs(self) -> dict[str, Array]:
         """Copies, because the arrays go on changing."""
@@ -223,21 +253,31 @@ class Users(VectorEnv[Obs, Array, Array]):
         }
         if self.belief.width:
             obs["belief"] = self.belief.mean.copy()
+        if self.stream is not None:
+            obs["risk"] = self.stream.memory.risk(self.window())
         return obs
 
     # ---- exact resume ----
 
-    def snapshot(self) -> State:
+    def _kept(self) -> tuple[str, ...]:
+        """The arrays that make up the rows' state."""
         names = ("user", "world", "seed", "turn", "history", "ratings", "shown")
+        return names if self.rules.reward == "rating" else (*names, "takes")
+
+    def snapshot(self) -> State:
         rest = {"belief": self.belief.state_dict(), "data": self.catalogue.labels.digest}
-        return {name: getattr(self, name).copy() for name in names} | rest
+        if self.stream is not None:
+            rest["stream"] = self.stream.state_dict()
+        return {name: getattr(self, name).copy() for name in self._kept()} | rest
 
     def restore(self, snapshot: State) -> None:
         if snapshot["data"] != self.catalogue.labels.digest:
             raise WorldError("the ratings have changed since the run was stopped: it cannot be resumed")
-        for name in ("user", "world", "seed", "turn", "history", "ratings", "shown"):
+        for name in self._kept():
             setattr(self, name, np.array(snapshot[name]))
         self.belief.load_state_dict(snapshot["belief"])
+        if self.stream is not None:
+            self.stream.load_state_dict(snapshot["stream"])
 
     def close(self, **_: object) -> None:
         """Nothing is open."""

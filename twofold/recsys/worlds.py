@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from twofold.base.errors import ConfigError, UserError
 from twofold.base.foreign import AnySpace
 from twofold.recsys.catalogue import Catalogue
 from twofold.recsys.config import PenaltyConfig, UsersConfig
-from twofold.recsys.data import Dataset
+from twofold.recsys.data import Array, Dataset
 from twofold.recsys.penalties import Penalties, entropy_of_next
 from twofold.recsys.prepare import Prepared, prepare
 from twofold.recsys.quit import (
     CategoryCount,
     CloseByChance,
+    CloseTable,
     Never,
     QuitRule,
     close_by_distance,
     close_by_share,
 )
+from twofold.recsys.stream import PairMemory, Stream
 from twofold.recsys.truth import Factors, Matrix
 from twofold.recsys.user_model import UserModel
 from twofold.recsys.users import Feelings, Rules, Users
@@ -26,6 +30,8 @@ from twofold.settings.registry import worlds
 from twofold.store.spaces import SizedBox
 
 EVALUATIONS = ("held_out", "FB", "NX_0", "NX_10")
+STREAM = ("held_out", "FB_stream")
+_HELD_OUT = 1_000_000  # the first graph of close pairs that training never comes to
 
 
 def _could_be(cfg: UsersConfig, action_space: AnySpace) -> bool:
@@ -36,7 +42,12 @@ def _could_be(cfg: UsersConfig, action_space: AnySpace) -> bool:
     return all(action_space.sizes.get(name) == size for name, size in made_up.items())
 
 
-@worlds.register("recsys/users", config=UsersConfig, evaluations=EVALUATIONS, could_be=_could_be)
+def evaluations(cfg: UsersConfig) -> tuple[str, ...]:
+    """Users who share a memory are another task than users of whom nothing is known: never judged side by side."""
+    return STREAM if cfg.stream else EVALUATIONS
+
+
+@worlds.register("recsys/users", config=UsersConfig, evaluations=evaluations, could_be=_could_be)
 def make(cfg: UsersConfig, *, rows: int, purpose: str) -> Users:
     """Users who are shown items one after another until they have had enough."""
     prepared = prepare(cfg)
@@ -52,11 +63,22 @@ def make(cfg: UsersConfig, *, rows: int, purpose: str) -> Users:
     )
     if purpose in ("train", "held_out"):
         return _simulated(cfg, rows, purpose, prepared, rules)
-    if purpose not in EVALUATIONS:
-        raise UserError(f"recsys/users knows train and {', '.join(EVALUATIONS)}, not '{purpose}'")
+    if purpose not in evaluations(cfg):
+        raise UserError(f"these users know train and {', '.join(evaluations(cfg))}, not '{purpose}'")
     rule = Never() if purpose == "NX_10" else _true_rule(cfg, data)
-    rules = rules if purpose == "FB" else replace(rules, block=cfg.max_turn)
-    return Users(rows, known, Feelings((_truth(data),), rule, 1), rules)
+    rules = rules if purpose.startswith("FB") else replace(rules, block=cfg.max_turn)
+    return Users(
+        rows, known, Feelings((_truth(data),), rule, 1), rules, stream=_stream(cfg, rows, purpose, known)
+    )
+
+
+def _stream(cfg: UsersConfig, rows: int, purpose: str, known: Catalogue) -> Stream | None:
+    """The memory that the users of a world share; true users all live with the same close pairs."""
+    if not cfg.stream:
+        return None
+    memory = PairMemory(len(known.item_vectors), cfg.close_share)
+    block = 0 if purpose == "FB_stream" else cfg.stream_block
+    return Stream(memory, rows, block, _HELD_OUT if purpose == "held_out" else 0)
 
 
 def _truth(data: Dataset) -> Matrix | Factors:
@@ -73,13 +95,15 @@ def _simulated(cfg: UsersConfig, rows: int, purpose: str, prepared: Prepared, ru
     if purpose == "train" and not cfg.posterior:
         tables = (model.mean,)
     rule, many = _simulated_rule(cfg, data, model, len(tables))
-    rules = replace(rules, rating_noise=cfg.rating_noise)
+    rules = replace(rules, rating_noise=cfg.rating_noise, reward=cfg.reward, take_weight=cfg.take_weight)
     if purpose == "train":
         rules = replace(rules, centred=cfg.centred, quit_penalty=cfg.quit_penalty)
-        rules = replace(rules, reward=cfg.reward, take_weight=cfg.take_weight)
+        rules = replace(rules, quit_by_rest=cfg.quit_by_rest)
         rules = replace(rules, scale=float(data.train.values.std()) if cfg.rew_norm else 1.0)
     penalties = _penalties(cfg.penalty, data, model, known) if purpose == "train" else None
-    return Users(rows, known, Feelings(tables, rule, many), rules, penalties)
+    return Users(
+        rows, known, Feelings(tables, rule, many), rules, penalties, _stream(cfg, rows, purpose, known)
+    )
 
 
 def _simulated_rule(cfg: UsersConfig, data: Dataset, model: UserModel, worlds: int) -> tuple[QuitRule, int]:
@@ -92,6 +116,17 @@ def _simulated_rule(cfg: UsersConfig, data: Dataset, model: UserModel, worlds: i
     crowded = max(1.0, cfg.close_share * data.items / cfg.close_items)
     known = close_by_share(model.mean.item_vectors(), cfg.close_share / crowded, worlds)
     return CloseByChance(known, cfg.chance_share / crowded), worlds
+
+
+def assumed_close(cfg: UsersConfig, prepared: Prepared) -> Array | None:
+    """The chance that two items are close, as training with quit=model assumes it [items, items]; None: no table."""
+    if cfg.quit != "model":
+        return None
+    rule, _ = _simulated_rule(cfg, prepared.data, prepared.model, len(prepared.model.worlds))
+    if not isinstance(rule, CloseByChance) or not isinstance(rule.known, CloseTable):
+        return None
+    known = rule.known.close[:, :-1, :-1].mean(axis=0)
+    return np.asarray(1.0 - (1.0 - known) * (1.0 - rule.share))
 
 
 def _true_rule(cfg: UsersConfig, data: Dataset) -> QuitRule:

@@ -1,0 +1,164 @@
+"""What a result on Coat owes to Coat's own graph of close pairs: the same policies with redrawn graphs.
+
+python benchmarks/recsys_graphs.py RUN ... --out=benchmarks/results/recsys/recsys_graphs
+python benchmarks/recsys_graphs.py RUN ... --stream --orders=20 --out=benchmarks/results/recsys/recsys_stream
+A redrawn graph has as many close pairs as the true one: anywhere (`uniform`), or the true graph with items renamed
+among those of the same tenth of mean ratings (`alike`). Ratings stay the true ones. With --stream users come one after
+another, each once, in random orders, and share what was seen of quits and pairs (runs of `--config=td3_rec_stream`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from twofold.recsys.baselines import Greedy, expected_now, popularity
+from twofold.recsys.config import UsersConfig
+from twofold.recsys.metrics import over_seeds, play, play_stream
+from twofold.recsys.prepare import prepare
+from twofold.recsys.quit import CloseTable, QuitRule, redrawn
+from twofold.recsys.streamed import planners, player, served, stream_world
+from twofold.recsys.users import Feelings, Users
+from twofold.recsys.worlds import make
+from twofold.settings.config import load, own_settings
+from twofold.store.policy_file import LoadedPolicy, load_policy
+from twofold.store.provenance import provenance
+
+Scores = dict[str, list[dict[str, float]]]  # policy -> one result for each draw
+BATCHES = (1, 10, 29)
+
+
+def graphs(cfg: UsersConfig, kind: str, count: int) -> list[QuitRule]:
+    """So many redrawn graphs of close pairs."""
+    world = make(cfg, rows=1, purpose="FB")
+    rule = world.feelings.quit_rule
+    assert isinstance(rule, CloseTable)
+    levels = None if kind == "uniform" else prepare(cfg).data.truth.item_vectors().mean(axis=1)  # type: ignore[union-attr]
+    return [redrawn(rule, np.random.default_rng(seed), levels) for seed in range(count)]
+
+
+def players(world: Users, data: Any, runs: list[tuple[str, LoadedPolicy]]) -> dict[str, Any]:
+    """Everyone who plays in this world; those without training as in the standings."""
+    if world.stream is not None:
+        found = planners(world, data)
+    else:
+        liked = popularity(data)
+        found = {"popularity": Greedy(world, lambda w: np.tile(liked, (w.num_envs, 1)))}
+        found |= {"greedy user model with belief": Greedy(world, expected_now)}
+    return found | {name: player(world, run) for name, run in runs}
+
+
+def in_stream(cfg: UsersConfig, runs: Any, rules: list[QuitRule | None], orders: int, batch: int) -> Scores:
+    """For each graph, the mean over random orders; for one graph, each order by itself."""
+    data = prepare(cfg).data
+    found: Scores = {}
+    for rule in rules:
+        world = stream_world(cfg, batch, rule)
+        for name, policy in players(world, data, runs).items():
+            results = [
+                served(play_stream(world, policy, np.random.default_rng(seed).permutation(world.users)))
+                for seed in range(orders)
+            ]
+            mean = {key: float(np.mean([result[key] for result in results])) for key in results[0]}
+            found.setdefault(name, []).extend(results if len(rules) == 1 else [mean])
+    return found
+
+
+def all_at_once(cfg: UsersConfig, runs: Any, rules: list[QuitRule]) -> Scores:
+    """FB with each graph."""
+    prepared = prepare(cfg)
+    found: Scores = {}
+    world = make(cfg, rows=prepared.data.users, purpose="FB")
+    for rule in rules:
+        world.feelings = Feelings(world.feelings.tables, rule, 1)
+        for name, policy in players(world, prepared.data, runs).items():
+            episodes = play(world, policy, list(range(world.users)))
+            length = float((episodes["items"] >= 0).sum(axis=1).mean())
+            found.setdefault(name, []).append(
+                {"return": float(episodes["ratings"].sum(axis=1).mean()), "length": length}
+            )
+    return found
+
+
+def pooled(scores: Scores, runs: list[str]) -> dict[str, Any]:
+    """Mean, spread and interval over draws; runs also together: for each draw the mean over runs."""
+    if len(runs) > 1:
+        draws = zip(*(scores[name] for name in runs), strict=True)
+        scores = scores | {
+            f"mean of {len(runs)} runs": [
+                {key: float(np.mean([one[key] for one in draw])) for key in draw[0]} for draw in draws
+            ]
+        }
+    return {name: over_seeds(results) for name, results in scores.items()}
+
+
+def table(title: str, found: dict[str, Any]) -> str:
+    columns = [*next(iter(found.values()))]
+    lines = [f"### {title}", "", "| policy | " + " | ".join(f"{c} (sd)" for c in columns) + " |"]
+    lines.append("|---" * (len(columns) + 1) + "|")
+    for name, metrics in sorted(found.items(), key=lambda pair: -pair[1]["return"]["mean"]):
+        cells = [
+            f"{metrics[c]['mean']:.1f} ± {metrics[c]['half']:.1f} ({metrics[c]['std']:.1f})" for c in columns
+        ]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def measured(
+    cfg: UsersConfig, runs: list[tuple[str, LoadedPolicy]], options: Any
+) -> dict[str, dict[str, Any]]:
+    """All tables by their titles."""
+    names, kinds = [name for name, _ in runs], ("uniform", "alike")
+    if not options.stream:
+        return {
+            f"FB, {options.graphs} redrawn graphs ({kind})": pooled(
+                all_at_once(cfg, runs, graphs(cfg, kind, options.graphs)), names
+            )
+            for kind in kinds
+        }
+    found = {
+        f"FB_stream, true graph, {options.orders} orders, {batch} at a time": pooled(
+            in_stream(cfg, runs, [None], options.orders, batch), names
+        )
+        for batch in options.batches
+    }
+    for kind in kinds:
+        rules: list[QuitRule | None] = [*graphs(replace(cfg, stream=False), kind, options.graphs)]
+        title = f"FB_stream, {options.graphs} redrawn graphs ({kind}), 2 orders each, 10 at a time"
+        found[title] = pooled(in_stream(cfg, runs, rules, 2, 10), names)
+    return found
+
+
+def main() -> None:
+    typed = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    typed.add_argument("runs", nargs="*")
+    typed.add_argument("--path", help="folder of Coat, if it is not in $TWOFOLD_DATA")
+    typed.add_argument("--stream", action="store_true")
+    typed.add_argument("--orders", type=int, default=20)
+    typed.add_argument("--batches", type=int, nargs="+", default=list(BATCHES))
+    typed.add_argument("--graphs", type=int, default=12)
+    typed.add_argument("--out", type=Path)
+    options = typed.parse_args()
+    torch.set_num_threads(1)
+    options.data = {"env_args.path": options.path} if options.path else {}
+    preset = "td3_rec_stream" if options.stream else "td3_rec"
+    cfg = own_settings(UsersConfig, load(preset, "coat", **options.data).config.env_args)
+    found = measured(cfg, [(Path(run).name, load_policy(run)) for run in options.runs], options)
+    text = "\n\n".join(table(title, rows) for title, rows in found.items())
+    print(text)
+    if options.out:
+        flags = f" --stream --orders={options.orders}" if options.stream else ""
+        command = f"python benchmarks/recsys_graphs.py RUN ...{flags} --graphs={options.graphs}"
+        record = {"provenance": provenance(command), "tables": found}
+        options.out.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
+        options.out.with_suffix(".md").write_text(f"`{command}`\n\n{text}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Policies paid for taking and rating: on what users did next and in simulated episodes, beside EASE and own heads.
+
+python benchmarks/recsys_recall.py RUN ... --out=benchmarks/results/recsys/recsys_recall
+Each user's last rating is hidden (`env_args.split=last`), items rated before are left out. Lists of one run are those
+of its policy, and of the heads of its user model (`recommend --by=taken`, `--by=rating`). EASE is fitted
+here to the same log, and the difference to it is over the same users; FB is beside the greedy user model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from twofold.recsys.asking import Question
+from twofold.recsys.baselines import Greedy, expected_before, expected_now
+from twofold.recsys.config import UsersConfig
+from twofold.recsys.data import Array, Dataset
+from twofold.recsys.judge import difference, judge, of_scores
+from twofold.recsys.menu import By
+from twofold.recsys.metrics import over_seeds, play
+from twofold.recsys.peers import ease, item_knn, popularity_by_count
+from twofold.recsys.prepare import prepare
+from twofold.recsys.recommend import Recommender
+from twofold.recsys.worlds import make
+from twofold.settings.config import own_settings
+from twofold.store.policy_file import LoadedPolicy, load_policy
+from twofold.store.provenance import provenance
+
+Result = dict[str, Any]
+ROWS: tuple[By, ...] = ("policy", "taken", "rating")
+
+
+def lists(policy: Recommender, data: Dataset, by: By, k: int = 10) -> Array:
+    """Lists for all users of whom something is hidden, without what they rated before."""
+    log = data.train
+    assert data.test is not None
+    order = np.argsort(log.users, kind="stable")
+    edges = np.searchsorted(log.users[order], np.arange(data.users + 1))
+    own = [
+        [log.item_names[i] for i in log.items[order[a:b]]] for a, b in zip(edges[:-1], edges[1:], strict=True)
+    ]
+    asked = [Question(log.user_names[u], rated=True, without=own[u]) for u in np.unique(data.test.users)]
+    return policy.answers(asked, k, by).items
+
+
+def recalled(data: Dataset, runs: list[LoadedPolicy]) -> dict[str, Result]:
+    """Recall and NDCG of peers, and of each kind of list of the runs."""
+    log = data.train
+    peers = {"popularity by count": popularity_by_count(log), "item-kNN": item_knn(log), "EASE": ease(log)}
+    judged = {name: [judge(of_scores(scores, log), data)] for name, scores in peers.items()}
+    for by in ROWS:
+        judged[f"runs, by {by}"] = [
+            judge(lambda users, k, r=run, b=by: lists(Recommender(r), data, b, k), data) for run in runs
+        ]
+    base = judged["EASE"][0]["recall@10"].values
+    found = {}
+    for name, verdicts in judged.items():
+        means = [
+            {key: verdict[key].mean for key in ("recall@10", "ndcg@10", "coverage")} for verdict in verdicts
+        ]
+        own = np.mean([verdict["recall@10"].values for verdict in verdicts], axis=0)
+        middle, half = difference(own, base)
+        found[name] = {
+            "seeds": means,
+            **over_seeds(means),
+            "less EASE": [middle - half, middle, middle + half],
+        }
+    return found
+
+
+def simulated(cfg: UsersConfig, runs: list[LoadedPolicy]) -> dict[str, Result]:
+    """Mean return and length of FB."""
+    users = prepare(cfg).data.users
+    world = make(cfg, rows=users, purpose="FB")
+    players: list[tuple[str, Any]] = [
+        ("greedy user model", Greedy(world, expected_before)),
+        ("greedy user model with belief", Greedy(world, expected_now)),
+    ]
+    players += [
+        ("runs", run.learner.policy(explore=False, rows=users, rng=np.random.default_rng(0))) for run in runs
+    ]
+    found: dict[str, list[dict[str, float]]] = {}
+    for name, policy in players:
+        episodes = play(world, policy, list(range(users)))
+        length = float((episodes["items"] >= 0).sum(axis=1).mean())
+        found.setdefault(name, []).append(
+            {"return": float(episodes["ratings"].sum(axis=1).mean()), "length": length}
+        )
+    return {name: {"seeds": rows, **over_seeds(rows)} for name, rows in found.items()}
+
+
+def text(real: dict[str, Result], played: dict[str, Result], runs: int) -> str:
+    lines = [
+        f"### What users took next: recall@10 of the hidden last rating ({runs} runs, one seed each)",
+        "",
+    ]
+    lines += [
+        "| lists | recall@10 | ndcg@10 | coverage | recall less EASE's, 95 % over users |",
+        "|---|---|---|---|---|",
+    ]
+    for name, row in sorted(real.items(), key=lambda pair: -pair[1]["recall@10"]["mean"]):
+        cells = [_cell(row[key], 4) for key in ("recall@10", "ndcg@10", "coverage")]
+        low, middle, high = row["less EASE"]
+        less = "" if name == "EASE" else f"{middle:+.3f} [{low:+.3f}, {high:+.3f}]"
+        lines.append(f"| {name} | {' | '.join(cells)} | {less} |")
+    lines += ["", "### Simulated episodes, FB", "", "| policy | return | length |", "|---|---|---|"]
+    for name, row in sorted(played.items(), key=lambda pair: -pair[1]["return"]["mean"]):
+        lines.append(f"| {name} | {_cell(row['return'], 1)} | {_cell(row['length'], 1)} |")
+    return "\n".join(lines)
+
+
+def _cell(value: dict[str, float], digits: int) -> str:
+    half = f" ± {value['half']:.{digits}f}" if value["half"] else ""
+    return f"{value['mean']:.{digits}f}{half}"
+
+
+def main() -> None:
+    typed = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    typed.add_argument("runs", nargs="+")
+    typed.add_argument("--note", default="", help="a sentence for the page")
+    typed.add_argument("--out", type=Path)
+    options = typed.parse_args()
+    torch.set_num_threads(1)
+    runs = [load_policy(run) for run in options.runs]
+    cfg = own_settings(UsersConfig, runs[0].config.env_args)
+    real = recalled(prepare(cfg).data, runs)
+    played = simulated(cfg, runs)
+    page = text(real, played, len(runs))
+    print(page)
+    if options.out:
+        command = "python benchmarks/recsys_recall.py RUN ..."
+        record = {"provenance": provenance(command), "real": real, "FB": played}
+        options.out.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
+        options.out.with_suffix(".md").write_text(f"`{command}`\n\n{options.note}\n\n{page}\n")
+
+
+if __name__ == "__main__":
+    main()
