@@ -1,4 +1,4 @@
-"""Force calls of the crystal relaxer against the optimisers people use; results in benchmarks/results/crystal_*.
+"""Force calls of the crystal relaxer against the optimisers people use; results in benchmarks/results/crystal/.
 
     python benchmarks/crystal.py emt --first=100
     TWOFOLD_DATA=... python benchmarks/crystal.py alfe --first=100
@@ -39,7 +39,7 @@ from twofold.crystal.calculators import calculator_factory
 from twofold.crystal.compare import GPMIN_LIMIT, METHODS, Outcome, run_one, same_minimum
 from twofold.crystal.structures import Distortion, builtin, load
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parent / "results" / "crystal"
 ALL = ",".join(METHODS)  # GPMin is left out where cells are large
 FRESH = 100  # the first seed that no constant was tuned on
 Start = tuple[str, str, Atoms, Callable[[], Calculator]]  # row, name, atoms, calculator
@@ -162,10 +162,12 @@ PARTS: dict[str, tuple[Callable[[int, int], Iterator[Start]], str]] = {
     "molecules": (crystal_systems.molecule_starts, "td3,bfgs15,bfgs,lbfgs,bfgslinesearch,sella"),
     "drugs": (crystal_systems.drug_starts, "td3,bfgs15,bfgs,lbfgs,bfgslinesearch,sella"),
     "nonmetals": (crystal_systems.crystal_starts, "td3,bfgs15"),
+    "cells": (crystal_systems.cell_starts, "td3,bfgs15"),
     "surfaces": (crystal_systems.surface_starts, "td3,prior,bfgs15,bfgs,bfgslinesearch"),
     "forks": (crystal_systems.fork_starts, "td3,td3 maxstep 0.2,bfgs,bfgs15"),
     "dft": (crystal_systems.dft_starts, "td3,bfgs15,bfgs,bfgslinesearch"),
 }
+CELLS = ("cells",)  # parts in which the cell relaxes with its atoms
 
 
 def versions() -> dict[str, str]:
@@ -179,18 +181,20 @@ def versions() -> dict[str, str]:
     return found
 
 
-def record(part: str, methods: tuple[str, ...], first: int, seeds: int) -> None:
+def record(part: str, methods: tuple[str, ...], first: int, seeds: int, resume: bool = False) -> None:
     """Run these methods from every start of a part and put them into its JSON beside the other methods."""
     path = RESULTS / f"crystal_{part}.json"
     kept = json.loads(path.read_text()) if path.exists() else {"runs": [], "commands": []}
-    kept["runs"] = [run for run in kept["runs"] if run["method"] not in methods]
+    if not resume:
+        kept["runs"] = [run for run in kept["runs"] if run["method"] not in methods]
+    done = {(run["start"], run["method"]) for run in kept["runs"]}
     kept["commands"] = [*kept["commands"], shlex.join(["python", "benchmarks/crystal.py", *sys.argv[1:]])]
     kept |= {"versions": versions(), "fmax": 0.01, "made": time.strftime("%Y-%m-%d")}
     for row, name, atoms, make in PARTS[part][0](first, seeds):
         found = {
-            method: run_one(name, atoms, method, make(), fmax=0.01, steps=500)
+            method: run_one(name, atoms, method, make(), fmax=0.01, steps=500, cell=part in CELLS)
             for method in methods
-            if method != "gpmin" or len(atoms) <= GPMIN_LIMIT
+            if (name, method) not in done and (method != "gpmin" or len(atoms) <= GPMIN_LIMIT)
         }
         for outcome in found.values():
             kept["runs"].append(_kept(row, outcome))
@@ -230,10 +234,11 @@ def main() -> None:
         "--first", type=int, default=FRESH, help=f"first seed of the starts (default {FRESH})"
     )
     parser.add_argument("--seeds", type=int, default=0, help="starts per crystal; 0: the part's own number")
+    parser.add_argument("--resume", action="store_true", help="keep the runs that are there already")
     typed = parser.parse_args()
     if typed.part in PARTS:
         methods = typed.methods or PARTS[typed.part][1]
-        record(typed.part, tuple(methods.split(",")), typed.first, typed.seeds)
+        record(typed.part, tuple(methods.split(",")), typed.first, typed.seeds, typed.resume)
     elif typed.part == "report":
         import crystal_report
 

@@ -1,6 +1,6 @@
 """Learning curves of the agent of Trukhan et al. (arXiv 2502.08405), from finished runs.
 
-Writes benchmarks/results/crystal_reference.{json,png}:
+Writes benchmarks/results/crystal/crystal_reference.{json,png}:
 
 TWOFOLD_DATA=... twofold train --config=td3_crystal_reference --env-config=crystal_alfe --seed=1 --run=runs/theirs
 python benchmarks/crystal_reference.py "their learning rates=runs/theirs" ...
@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from twofold.crystal.export import as_typed
 from twofold.store.run import Run
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parent / "results" / "crystal"
 
 
 def read(folder: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""benchmarks/results/crystal.md from the JSON files of the crystal benchmarks, with every bar checked."""
+"""benchmarks/results/crystal/crystal.md from the JSON files of the crystal benchmarks, with every bar checked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from twofold.crystal.compare import METHODS
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parent / "results" / "crystal"
 PARTS = ("emt", "table", "heldout", "size", "alfe", "chgnet")
 HEAD = """# Crystals: force calls to a largest force of 0.01 eV/A
 
@@ -45,9 +45,15 @@ SIGNS = {"<": operator.lt, "<=": operator.le, ">=": operator.ge}
 
 def report() -> None:
     """Write crystal.md and the file of the hard set."""
+    hard = _hard(_read("emt")["runs"], _read("alfe")["runs"])
+    (RESULTS / "crystal_hard.json").write_text(json.dumps(hard, indent=1) + "\n")
+    (RESULTS / "crystal.md").write_text(page())
+
+
+def page() -> str:
+    """The page of what was recorded."""
     data = {name: _read(name) for name in (*PARTS, "guard", "exact", "reference")}
     hard = _hard(data["emt"]["runs"], data["alfe"]["runs"])
-    (RESULTS / "crystal_hard.json").write_text(json.dumps(hard, indent=1) + "\n")
     lines = [HEAD, *_bars(data, hard)]
     for part in PARTS:
         lines += _section(part, data[part])
@@ -61,7 +67,7 @@ def report() -> None:
     lines += ["", *_reference(data["reference"])]
     for name in ("guard", "exact"):
         lines += [f"## {name}", "", "```json", json.dumps(data[name], indent=1), "```", ""]
-    (RESULTS / "crystal.md").write_text("\n".join(lines))
+    return "\n".join(lines)
 
 
 def _read(name: str) -> dict[str, Any]:

@@ -36,6 +36,9 @@ TUNED = {
     "molecules": (
         "CH3CH2OH", "C6H6", "CH3COOH", "C5H5N", "trans-butane", "CH3SCH3", "H2CO", "CH3NO2", "SiH4", "CH3CONH2",
         "C2H6SO", "isobutene", "CH3Cl", "N2H4", "C3H4_C3v", "HCOOCH3",
+        # for the force field alone (benchmarks/crystal_fit.py), with those of data/tuning.extxyz
+        "COF2", "H2CCHCN", "H2CCHCl", "H2CCO", "H2CF2", "H3CNH2", "HCCl3", "HCOOH", "NF3", "OCHCHO", "PF3", "Si2H6",
+        "SiCl4", "cyclobutane", "cyclobutene", "methylenecyclopropane", "butadiene",
     ),
     "crystals": ("NaCl", "MgO", "GaAs", "TiO2 rutile", "BaTiO3", "SiO2 quartz", "CaF2"),
     "surfaces": ("Cu111+O", "Cu111+CO on top", "Pd111+H", "Ni100+N", "Pt111+O bridge", "Ag100+O",
@@ -134,6 +137,15 @@ def crystal_starts(first: int, seeds: int) -> Iterator[Start]:
     for by in (0.1, 0.05, 0.2)[: seeds or 3]:
         for name, atoms in nonmetals().items():
             yield f"{name}", f"{name} {by} {first}", rattled(atoms, by, first), make
+
+
+def cell_starts(first: int, seeds: int) -> Iterator[Start]:
+    """The same crystals strained by up to 3 % and rattled by 0.05 A; cell and positions relax together."""
+    make = calculator_factory("chgnet")
+    for seed in range(first, first + (seeds or 1)):
+        for name, atoms in nonmetals().items():
+            strained = Distortion(rattle=0.05, strain=0.03, r0=0.5)(atoms, np.random.default_rng(seed))
+            yield name, f"{name} {seed}", strained, make
 
 
 # ---- surfaces, clusters, defects -----------------------------------------------------------------------------------

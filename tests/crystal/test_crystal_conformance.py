@@ -2,7 +2,6 @@
 
 import pytest
 
-from twofold import api
 from twofold.check import check_learner, check_networks
 from twofold.rows.world import make_world
 from twofold.settings.config import load
@@ -44,10 +43,3 @@ def test_a_preset_says_for_which_worlds_it_is(name):
     (preset,) = (preset for preset in presets("algs") if preset.name == name)
     assert set(preset.worlds) <= {world.name for world in presets("envs") if world.domain == "crystal"}
     assert preset.worlds
-
-
-@pytest.mark.parametrize("name", ["td3_crystal", "td3_crystal_quick"])
-def test_worlds_train_in_worker_processes(name, tmp_path):
-    settings = small(name, workers=2, rows=2)
-    api.train(config=name, run=tmp_path / "run", **settings)
-    assert (tmp_path / "run" / "best.safetensors").exists()

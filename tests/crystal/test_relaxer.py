@@ -164,3 +164,40 @@ def test_an_equivariant_step_keeps_the_symmetry():
     distances = np.sort(np.linalg.norm(atoms.positions, axis=1))
     shell = [d for d in distances if d < 2.8]
     assert np.ptp(shell) < 1e-8
+
+
+class Ridge(Calculator):
+    """One atom on a cosine of 3 A from ridge to valley: on the way down the force grows before it falls."""
+
+    implemented_properties = ["energy", "forces"]
+
+    def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
+        super().calculate(atoms, properties, system_changes)
+        x, rate = atoms.positions[0, 0], np.pi / 3
+        self.results = {"energy": 0.1 * np.cos(rate * x), "forces": np.zeros((len(atoms), 3))}
+        self.results["forces"][0, 0] = 0.1 * rate * np.sin(rate * x)
+
+
+def on_the_ridge():
+    atoms = Atoms("Cu2", positions=[[0.3, 0, 0], [20, 0, 0]], calculator=Ridge())
+    atoms.set_constraint(FixAtoms([1]))
+    return atoms
+
+
+def test_a_falling_energy_is_progress_while_forces_grow():
+    atoms = on_the_ridge()
+    relaxer = quiet(atoms, maxstep=0.05)
+    assert relaxer.run(fmax=0.01, steps=200)
+    assert relaxer.switches == ()
+    assert atoms.positions[0, 0] == pytest.approx(3.0, abs=0.1)
+
+
+def test_another_engine_takes_over_at_the_lowest_energy():
+    atoms = on_the_ridge()
+    relaxer = quiet(atoms, maxstep=0.05)
+    with pytest.warns(NotConverged):
+        relaxer.run(fmax=1e-6, steps=30)
+    reached = atoms.positions[0, 0]
+    relaxer._switch("it is told to")
+    assert reached > 0.8
+    assert atoms.positions[0, 0] == pytest.approx(reached, abs=0.1)

@@ -60,7 +60,7 @@ class _Ends:
         bent = sine > STRAIGHT
         away = (cosine[:, None] * u - v)[bent] / sine[bent, None]
         back = (cosine[:, None] * v - u)[bent] / sine[bent, None]
-        normals = _perpendicular(u[~bent])
+        normals = perpendicular(u[~bent])
         toward = np.concatenate([away, *normals])
         turned = np.concatenate([back, *(-np.sign(cosine[~bent])[:, None] * n for n in normals)])
         first = np.concatenate([first[bent], first[~bent], first[~bent]])
@@ -89,7 +89,7 @@ class _Ends:
         return sparse.coo_array((np.concatenate(value), place), shape=(number, size)).tocsr()
 
 
-def _perpendicular(unit: Array) -> tuple[Array, Array]:
+def perpendicular(unit: Array) -> tuple[Array, Array]:
     """Two unit vectors [m, 3] at right angles to each given one and to each other."""
     axis = np.eye(3)[np.abs(unit).argmin(axis=1)] if len(unit) else np.zeros((0, 3))
     one = np.cross(unit, axis)

@@ -83,7 +83,8 @@ class Bonds:
         """Generalised forces [..., rows, 3] of bonds that pull with vectors `tension` [..., E, 3] from i to j."""
         number = len(self.frame.atoms)
         out = np.empty((*tension.shape[:-2], self.frame.rows, 3))
-        flat, result = tension.reshape(-1, *tension.shape[-2:]), out.reshape(-1, self.frame.rows, 3)
+        kinds = int(np.prod(tension.shape[:-2]))
+        flat, result = tension.reshape(kinds, *tension.shape[-2:]), out.reshape(kinds, self.frame.rows, 3)
         for k, axis in np.ndindex(len(flat), 3):
             along = flat[k, :, axis]
             result[k, :number, axis] = np.bincount(self.i, along, number) - np.bincount(self.j, along, number)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import io
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from types import ModuleType
 
 from ase import Atoms
-from ase.calculators.calculator import Calculator, all_changes
+from ase.calculators.calculator import BaseCalculator, Calculator, all_changes
 
 from twofold.base.errors import MissingPackage, UserError
 from twofold.base.regular import is_there, open_regular
 from twofold.crystal.eam import FastEAM
 
 _MAX_TABLE_BYTES = 128_000_000
-NAMES = "emt, lj, lj:sigma=...,epsilon=..., eam:FILE, chgnet"
+NAMES = "emt, lj, lj:sigma=...,epsilon=..., eam:FILE, chgnet, mace, xtb, espresso:pseudo_dir=..."
 
 
 class Counted(Calculator):  # ASE is not checked
@@ -52,13 +56,16 @@ class Counted(Calculator):  # ASE is not checked
         self.results = dict(self.inner.results)
 
 
+Own = Mapping[str, ModuleType]  # modules that the user named with --import
+
+
 def make_calculator(name: str) -> Calculator:
     """A fresh calculator by name; `Counted` around it counts its calls."""
     return calculator_factory(name)()
 
 
-def calculator_factory(name: str) -> Callable[[], Calculator]:
-    """How to make the named calculator; big tables and models are loaded once and shared."""
+def calculator_factory(name: str, own: Own | None = None) -> Callable[[], Calculator]:
+    """How to make the named calculator, or one of the user's code; tables and models are loaded once and shared."""
     kind, _, rest = name.partition(":")
     if kind == "emt" and not rest:
         from ase.calculators.emt import EMT
@@ -71,7 +78,19 @@ def calculator_factory(name: str) -> Callable[[], Calculator]:
         return lambda: _eam(str(Path(rest).resolve()))
     if kind == "chgnet" and not rest:
         return _chgnet
-    raise UserError(f"no calculator named '{name}'; there are {NAMES}, and any ASE calculator from Python")
+    if kind == "mace":
+        return lambda: _mace(rest or "medium")
+    if kind == "xtb":
+        return lambda: _xtb(rest or "GFN2-xTB")
+    if kind == "espresso":
+        from twofold.crystal.espresso import espresso_factory
+
+        return espresso_factory(rest)
+    if rest.isidentifier():
+        return _of_the_user(kind.removesuffix(".py"), rest, own or {})
+    raise UserError(
+        f"no calculator named '{name}'; there are {NAMES}, and MODULE:FUNCTION of your own with --import"
+    )
 
 
 def _lennard_jones(text: str) -> Callable[[], Calculator]:
@@ -108,10 +127,60 @@ def _chgnet() -> Calculator:
         from chgnet.model.dynamics import CHGNetCalculator
     except ImportError:
         raise MissingPackage("chgnet", "chgnet", "the calculator 'chgnet'") from None
-    import contextlib
-    import io
-    import warnings
+    with _silent():
+        return CHGNetCalculator(use_device="cpu")
 
+
+@lru_cache(maxsize=4)
+def _mace(model: str) -> Calculator:
+    """`small`, `medium`, ... are fetched by MACE itself when they are first used; else the path of a model."""
+    try:
+        from mace.calculators import mace_mp
+    except ImportError:
+        raise MissingPackage("mace-torch", "mace", "the calculator 'mace'") from None
+    try:
+        with _silent():
+            made: Calculator = mace_mp(model=model, device="cpu", default_dtype="float64")
+    except Exception as error:  # no network, no such file, a file of something else
+        raise UserError(f"the MACE model '{model}' cannot be had ({_told(error)}): give mace:FILE") from None
+    return made
+
+
+def _xtb(method: str) -> Calculator:
+    try:
+        from tblite.ase import TBLite
+    except ImportError:
+        raise MissingPackage("tblite", "xtb", "the calculator 'xtb'") from None
+    if method not in ("GFN2-xTB", "GFN1-xTB", "IPEA1-xTB"):
+        raise UserError(f"xtb:{method}: write GFN2-xTB, GFN1-xTB or IPEA1-xTB")
+    made: Calculator = TBLite(method=method, verbosity=0)
+    return made
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Models announce themselves on the standard output, which is the table's."""
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
-        return CHGNetCalculator(use_device="cpu")
+        yield
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0][:160]}"
+
+
+def _of_the_user(module: str, function: str, own: Own) -> Callable[[], Calculator]:
+    """A function of code that the user named with --import; nothing else is imported by its name."""
+    if module not in own:
+        raise UserError(f"the calculator {module}:{function} is code of your own: add --import={module}.py")
+    make: object = vars(own[module]).get(function)
+    if not callable(make):
+        raise UserError(f"{own[module].__file__} has no function '{function}' that makes a calculator")
+
+    def made() -> Calculator:
+        found = make()
+        if not isinstance(found, BaseCalculator):
+            raise UserError(f"{module}:{function} gave a {type(found).__name__}, not an ASE calculator")
+        return found
+
+    return made

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import logging
 import sys
-import warnings
 from collections.abc import Callable
-from pathlib import Path
 
-import numpy as np
 from ase import Atoms
 from ase.calculators.calculator import Calculator
-from ase.filters import FrechetCellFilter
-from ase.io import write
 
 from twofold.base.errors import UserError
+from twofold.base.messages import printable
 from twofold.base.progress import Tell, task
 from twofold.base.regular import is_file, is_folder, is_there
 from twofold.base.values import Values
 from twofold.crystal import menu
-from twofold.crystal.calculators import Counted, calculator_factory
-from twofold.crystal.compare import METHODS, Outcome, Row, compare, method, plot, summary, table
+from twofold.crystal.calculators import calculator_factory
+from twofold.crystal.compare import METHODS, Outcome, compare, method, plot, summary
+from twofold.crystal.compare import table as table_of
 from twofold.crystal.panels import trajectory_panel
-from twofold.crystal.relaxer import TD3Relaxer
-from twofold.crystal.spring import largest
+from twofold.crystal.parts import Parts
+from twofold.crystal.relaxing import relax_all, started
+from twofold.crystal.sources import Found, find
 from twofold.crystal.structures import Distortion, load
+from twofold.crystal.table import FAILED, RELAXED, Row, Table
 from twofold.crystal.viewer import page
+from twofold.jobs.watch import shown_here
+from twofold.settings.imports import import_user_code
 from twofold.show.panels import write_panel
 from twofold.store import files
-from twofold.store.whole import whole
 
 log = logging.getLogger("twofold")
 Make = Callable[[], Calculator]
@@ -44,10 +44,6 @@ def _check_numbers(typed: menu.Start) -> None:
     Distortion(rattle=typed.rattle)
 
 
-def _started(atoms: Atoms, rattle: float, seed: int) -> Atoms:
-    return Distortion(rattle=rattle)(atoms, np.random.default_rng(seed)) if rattle else atoms
-
-
 # ---- relax ---------------------------------------------------------------------------------------------------------
 
 
@@ -58,99 +54,58 @@ def relax(asked: menu.Relax) -> int:
         if name and is_there(name) and not (is_file(name) or (name == asked.out and is_folder(name))):
             raise UserError(f"{name} is not a file that can be written")
     method(asked.optimizer)
-    make = calculator_factory(asked.calculator)
-    rows = [row for source in asked.structures for row in _relax_source(source, asked, make)]
+    make = calculator_factory(asked.calculator, import_user_code(asked.import_))
+    make()  # whatever it lacks is said before anything else is done
+    found = find(asked.structures)
+    if asked.trajectory and len(found) > 1:
+        raise UserError(f"--trajectory is the path of one structure, these are {len(found)}")
+    with Table(asked.table) as table:
+        known = len(table.rows)
+        code = _relax_found(found, asked, make, table)
+        rows = [table.rows[one.name] for one in found if one.name in table.rows]
+        table.tidy([one.name for one in found])
     _print_rows(rows)
-    return 0 if all(row["state"] == "relaxed" for row in rows) else 1
+    if asked.table:
+        print(f"table      {asked.table} ({len(table.rows)} rows, {known} were there)")
+    return code or (0 if all(row["state"] == RELAXED for row in rows) else 1)
 
 
-def _relax_source(source: str, asked: menu.Relax, make: Make) -> list[Row]:
-    """All structures of one file; a file that cannot be read is one failed row."""
-    try:
-        found = load(source)
-        if not found:
-            raise UserError(f"{source}: holds no structure")
-    except UserError as problem:
-        return [_failed(source, str(problem))]
-    rows = []
-    for number, atoms in enumerate(found):
-        name = source if len(found) == 1 else f"{source}#{number}"
-        try:
-            rows.append(_relax_one(name, atoms, asked, make))
-        except UserError as problem:
-            rows.append(_failed(name, str(problem)))
-        except (
-            Exception
-        ) as problem:  # a calculator or writer failing on this structure must not stop the others
-            rows.append(_failed(name, f"{type(problem).__name__}: {problem}"))
-    return rows
+def _relax_found(found: list[Found], asked: menu.Relax, make: Make, table: Table) -> int:
+    """All structures, here or as jobs; the exit code of whatever stopped it."""
+    if asked.jobs == 1 and asked.on == "here":
+        relax_all(found, asked, make, table, _complain)
+        return 0
+    with shown_here() as view:
+        outcome = Parts(found, asked, table, _complain).run(view)
+    if outcome.signal is not None:
+        print("stopped: rows that are done are kept; the same command continues", file=sys.stderr)
+        return 128 + outcome.signal
+    return 0
 
 
-def _failed(name: str, why: str) -> Row:
-    print(f"twofold relax: {why if name in why else f'{name}: {why}'}", file=sys.stderr)
-    return {
-        "structure": name,
-        "atoms": "",
-        "calls": "",
-        "energy": "",
-        "fmax": "",
-        "engine": "",
-        "state": "FAILED",
-    }
+def _complain(row: Row) -> None:
+    if row["state"] == FAILED:
+        name, why = row["structure"], row["reason"]
+        print(printable(f"twofold relax: {why if name in why else f'{name}: {why}'}"), file=sys.stderr)
 
 
-def _relax_one(name: str, atoms: Atoms, asked: menu.Relax, make: Make) -> Row:
-    atoms = _started(atoms, asked.rattle, asked.seed)
-    atoms.calc = Counted(make())
-    optimiser = method(asked.optimizer)(FrechetCellFilter(atoms) if asked.cell else atoms)
-    if asked.trajectory:
-        from ase.io.trajectory import Trajectory
-
-        optimiser.attach(Trajectory(asked.trajectory, "w", atoms))
-    with task(f"relaxing {name}"[:40], asked.steps) as tell, warnings.catch_warnings():
-        if not asked.quiet:
-            optimiser.attach(lambda: tell(optimiser.nsteps, _said(atoms)))
-        warnings.simplefilter("ignore")  # the table says what did not converge
-        converged = bool(optimiser.run(fmax=asked.fmax, steps=asked.steps))
-    if asked.out:
-        _write(atoms, name, asked)
-    report = optimiser.report if isinstance(optimiser, TD3Relaxer) else None
-    return {
-        "structure": name,
-        "atoms": len(atoms),
-        "calls": atoms.calc.calls,
-        "energy": f"{atoms.get_potential_energy():.5f}",
-        "fmax": f"{largest(atoms.get_forces()):.5f}",
-        "engine": report.engine if report else asked.optimizer,
-        "state": "relaxed" if converged else "NOT CONVERGED",
-    }
-
-
-def _said(atoms: Atoms) -> str:
-    return f"{atoms.get_potential_energy():.3f} eV, {largest(atoms.get_forces()):.4f} eV/A"
-
-
-def _write(atoms: Atoms, name: str, asked: menu.Relax) -> None:
-    """To the named file; with many structures, or a folder, one file each."""
-    out = Path(str(asked.out))
-    if str(asked.out).endswith("/") or is_folder(out) or len(asked.structures) > 1 or "#" in name:
-        out.mkdir(parents=True, exist_ok=True)
-        place = Path(name.split("#")[0])
-        number = f"_{name.split('#')[1]}" if "#" in name else ""
-        suffix = place.suffix if place.suffix not in ("", ".csv") else ".cif"
-        out = out / f"{place.stem.replace('*', '_').replace(':', '_')}{number}{suffix}"
-    try:
-        with whole(out) as beside:
-            write(beside, atoms)
-    except Exception as problem:  # ASE's many writers fail in as many ways
-        raise UserError(f"cannot write {out}: {problem}") from None
+_SHOWN = {  # heading -> column
+    "structure": "structure",
+    "atoms": "atoms",
+    "calls": "calls",
+    "energy/eV": "energy_eV",
+    "fmax/(eV/A)": "fmax_eV_per_A",
+    "engine": "engine",
+    "state": "state",
+}
 
 
 def _print_rows(rows: list[Row]) -> None:
-    lines = [[str(name) for name in rows[0]], *([str(value) for value in row.values()] for row in rows)]
+    lines = [list(_SHOWN), *([row[name] for name in _SHOWN.values()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
-        print("  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip())
+        text = "  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True))
+        print(printable(text.rstrip()))
 
 
 # ---- relax-compare -------------------------------------------------------------------------------------------------
@@ -167,10 +122,10 @@ def relax_compare(asked: menu.RelaxCompare) -> int:
     with task("comparing", len(starts) * len(methods)) as tell:
         told = _Told(tell)
         outcomes = compare(
-            starts, calculator_factory(asked.calculator), methods,
+            starts, calculator_factory(asked.calculator, import_user_code(asked.import_)), methods,
             fmax=asked.fmax, steps=asked.steps, cell=asked.cell, progress=told,
         )  # fmt: skip
-    text = table(summary(outcomes))
+    text = table_of(summary(outcomes))
     files.replace_bytes(out / "table.md", f"{text}\n".encode(errors="replace"))
     files.replace_bytes(out / "runs.json", files.to_json([_plain(o) for o in outcomes]))
     plot(outcomes, out / "forces.png", asked.fmax)
@@ -190,7 +145,7 @@ def _starts(asked: menu.RelaxCompare) -> dict[str, Atoms]:
     for source in asked.structures:
         for number, atoms in enumerate(load(source)):
             for seed in range(asked.seed, asked.seed + max(1, asked.seeds if asked.rattle else 1)):
-                starts[f"{source}#{number} seed {seed}"] = _started(atoms, asked.rattle, seed)
+                starts[f"{source}#{number} seed {seed}"] = started(atoms, asked.rattle, seed)
     return starts
 
 

@@ -6,8 +6,11 @@ from pathlib import Path
 
 from twofold.base.command import Command, asks, needed, option, place
 
-_FILES = "files (CIF, POSCAR, extxyz, CSV of CIF text) or names such as 'Cu*2x2x2'"
-_CALCULATOR = "who gives the forces: emt, eam:FILE, chgnet, lj, ..."
+_FILES = "files that ASE reads, CSVs of CIF text, or crystals such as 'Cu*2x2x2'"
+_BATCH = "folders, 'globs/*.cif', files that ASE reads (FILE@-1: one image), or crystals such as 'Cu*2x2x2'"
+_CALCULATOR = (
+    "who gives the forces: emt, eam:FILE, chgnet, mace, xtb, espresso:..., or your own MODULE:FUNCTION"
+)
 _FMAX = "largest force allowed, eV/A"
 _RATTLE = "displace the start by this standard deviation, A"
 _CELL = "relax the cell too (FrechetCellFilter)"
@@ -24,10 +27,19 @@ class Start:
     cell: bool = option(_CELL, default=False)
     rattle: float = option(_RATTLE, default=0.0, metavar="X", least=0)
     seed: int = option("of the displacement", default=0, metavar="N", least=0)
+    import_: tuple[str, ...] = option(
+        "your own code, with a function that makes a calculator", default=(), metavar="FILE", kind="file"
+    )
 
 
 @asks
 class Relax(Start):
+    structures: tuple[str, ...] = place(_BATCH, "PLACE ...", default=(), kind="file", at_least=1)
+    table: Path | None = option(
+        "keep the rows as CSV; given again, finished ones are kept", default=None, metavar="FILE", kind="file"
+    )
+    jobs: int = option("structures at once", default=1, metavar="N", least=1)
+    on: str = option("where: here, ray:auto, ray:HOST:PORT or slurm", default="here", metavar="PLACE")
     out: str | None = option(
         "output file, or a folder (ends with /) for many structures", default=None, short="-o", kind="file"
     )
@@ -70,11 +82,13 @@ COMMANDS = (
         Relax,
         "twofold.crystal.commands:relax",
         more="td3 is our optimiser with its trained policy, prior the same without it. Bad structures are named and "
-        "the others go on; the exit code is 0 only if every structure was relaxed to --fmax.",
+        "the others continue; the exit code is 0 only if every structure was relaxed to --fmax. A table keeps each row "
+        "as soon as it is known: the same command continues where it was, and tries again what failed.",
         examples=(
             "twofold relax 'Cu*2x2x2' --rattle=0.1 --out=relaxed.cif",
             "twofold relax relaxed.cif --optimizer=bfgs --fmax=0.005 --trajectory=path.traj",
             "twofold relax relaxed.cif 'Ni*2x2x2' --cell --out=relaxed/",
+            "twofold relax relaxed/ path.traj@-1 --table=results.csv --jobs=2",
         ),
     ),
     Command(

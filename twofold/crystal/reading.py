@@ -20,7 +20,7 @@ from ase.io import iread
 from ase.io.formats import filetype, ioformats
 
 from twofold.base.errors import UserError
-from twofold.base.regular import is_there, read_regular
+from twofold.base.regular import is_there, open_regular, read_regular
 
 MOST_ATOMS = 100_000  # of one structure
 MOST_STRUCTURES = 100_000  # of one file
@@ -31,8 +31,23 @@ _UNPACK: dict[str, Callable[[io.BytesIO], BinaryIO]] = {
     ".bz2": lambda packed: cast(BinaryIO, bz2.BZ2File(packed)),
     ".xz": lambda packed: cast(BinaryIO, lzma.LZMAFile(packed)),
 }
-_BY_PATH = ("aims", "dftb", "dmol-arc", "dmol-car", "dmol-incoor", "res", "rmc6f", "struct")  # take no stream
+_BY_PATH = (  # take no stream
+    "acemolecule-out",
+    "aims",
+    "aims-output",
+    "db",
+    "dftb",
+    "dmol-arc",
+    "dmol-car",
+    "dmol-incoor",
+    "res",
+    "rmc6f",
+    "struct",
+)
 _NEGATIVE = re.compile(r"^\s*_cell_length_[abc]\s+-", re.MULTILINE | re.IGNORECASE)
+_WIDE = re.compile(
+    rb"properties=[^\n]*?:[a-z]:\+?0*[1-9]\d{3}", re.IGNORECASE
+)  # a thousand columns of one property
 _ENDS = 1_000  # how often a reader may ask for a line behind the last one
 
 
@@ -76,6 +91,21 @@ def read_structures(path: Path) -> Iterator[Atoms]:
         raise UserError(f"{path}: cannot be read as a structure ({type(error).__name__}: {why})") from None
 
 
+def is_structure(path: Path) -> bool:
+    """Whether ASE takes a file for a structure, by its name or by how it begins; a text of something else is none."""
+    try:
+        with open_regular(path, follow=True) as file:
+            begin = file.read(100_000)
+        name = path.with_suffix("") if path.suffix in _UNPACK else path
+        kind = filetype(_Named(begin, os.path.abspath(name)))
+    except (UserError, OSError):
+        return False
+    except Exception:  # ASE knows no such kind, or its guess fails in a way of its own
+        return False
+    known = ioformats.get(kind)
+    return known is not None and known.can_read and (known.acceptsfd or kind in _BY_PATH)
+
+
 def _unpacked(path: Path) -> tuple[bytes, str]:
     """The content, and the name without what says how it is packed."""
     packed = read_regular(path, _MAX_BYTES, follow=True)
@@ -97,6 +127,8 @@ def _stream(content: bytes, kind: str, path: Path) -> io.IOBase:
         raise UserError(f"{path}: a file of the kind '{kind}' is not read here: give CIF, POSCAR or extxyz")
     if kind == "cif":
         _refuse_negative(content.decode("latin-1"), str(path))
+    if kind == "extxyz" and _WIDE.search(content):  # ASE would make them all before it looks at a row
+        raise UserError(f"{path}: one of its Properties claims a thousand columns or more")
     if known.isbinary:
         return io.BytesIO(content)
     return _Ending(content.decode(known.encoding or "utf-8-sig"))
@@ -113,6 +145,12 @@ def _few(found: Iterator[Atoms], path: Path) -> Iterator[Atoms]:
 
 def read_table(path: Path) -> Iterator[tuple[int, Atoms]]:
     """The structures of a CSV whose column 'structure' holds CIF text, with the numbers of their rows."""
+    for number, text in table_texts(path):
+        yield number, from_cif(text, f"{path}, row {number}")
+
+
+def table_texts(path: Path) -> Iterator[tuple[int, str]]:
+    """The CIF texts of such a CSV, with the numbers of their rows."""
     if not is_there(path):
         raise UserError(f"no structure file {path}")
     csv.field_size_limit(10_000_000)
@@ -122,7 +160,7 @@ def read_table(path: Path) -> Iterator[tuple[int, Atoms]]:
         if "structure" not in (rows.fieldnames or ()):
             raise UserError(f"{path}: a CSV of structures needs a column 'structure' with CIF text")
         for number, row in enumerate(rows):
-            yield number, _from_cif(row["structure"] or "", f"{path}, row {number}")
+            yield number, row["structure"] or ""
     except (UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path} is not a CSV of UTF-8 text ({error})") from None
 
@@ -133,7 +171,8 @@ def _refuse_negative(cif: str, where: str) -> None:
         raise UserError(f"{where}: a length of its cell is negative")
 
 
-def _from_cif(text: str, where: str) -> Atoms:
+def from_cif(text: str, where: str) -> Atoms:
+    """The structure of a CIF text."""
     _refuse_negative(text, where)
     try:
         with warnings.catch_warnings():

@@ -20,6 +20,7 @@ from twofold.core.experience import Array
 from twofold.core.protocols import State
 from twofold.crystal.bonds import Frame
 from twofold.crystal.calls import CountedCalls, OutOfCalls
+from twofold.crystal.curvilinear import CurvilinearStep, suits
 from twofold.crystal.motion import Motion, Optimisable
 from twofold.crystal.policy import SpringPolicy, default_policy, load_weights
 from twofold.crystal.spring import Scalars, SpringSettings, SpringStep
@@ -27,12 +28,15 @@ from twofold.crystal.structures import checked
 
 log = logging.getLogger(__name__)
 ENGINES: dict[str, type[Optimizer]] = {"BFGSLineSearch": BFGSLineSearch, "BFGS": BFGS, "FIRE": FIRE}
-PATIENCE = {"spring": 25, "BFGSLineSearch": 60, "BFGS": 60}  # steps without 10 % less force before a switch
+PATIENCE = {"spring": 25, "BFGSLineSearch": 60, "BFGS": 60}  # steps without progress before a switch
+DROP = 1e-5  # eV per atom: so much lower is progress, whatever the forces do
+CALM = 1.0  # eV/A: a low energy with larger forces than this and than the start's is a hole of the potential
+POINTS = ("began", "best", "lowest", "mark")  # that the guard remembers
 COINCIDENT = 1e-4  # A, atoms nearer than this have no direction to be pushed apart in
 
 
 class NotConverged(UserWarning):
-    """A relaxation ended above its force limit; the atoms are at the best point that was seen."""
+    """A relaxation ended above its force limit; the atoms are at the lowest point that was seen."""
 
 
 @dataclass(frozen=True)
@@ -96,12 +100,15 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
         self.report: Report | None = None
         self._record: list[State] = []  # every observation and action: all that a restart needs
         self._began: Seen | None = None
-        self._best: Seen | None = None
+        self._best: Seen | None = None  # of the smallest force, not above the start
+        self._lowest: Seen | None = None  # in energy: where another engine takes over
+        self._mark: Seen | None = None  # energy and force that the next progress is measured from
         self._patience = 0
         self._inner: Optimizer | None = None
         super().__init__(atoms, restart, logfile, trajectory, append_trajectory, **kwargs)
         self.optimizable: CountedCalls = CountedCalls(atoms.__ase_optimizable__())
-        self._spring = SpringStep(settings)
+        curved = isinstance(atoms, Atoms) and suits(atoms)
+        self._spring = CurvilinearStep(atoms, settings) if curved else SpringStep(settings)
         if not isinstance(atoms, (Atoms, UnitCellFilter)):
             self._switch(f"{type(atoms).__name__} has no bonds to look at")
         self._replay()
@@ -159,7 +166,9 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
         forces = -self.optimizable.get_gradient().reshape(-1, 3)
         energy = self.optimizable.get_value()
         self._spring.observe(_frame(self.atoms), coordinates, forces, energy, motion)
-        scalars = self.policy.scalars(self._spring, self.fmax or 0.05) if self.policy else Scalars()
+        scalars = Scalars()
+        if self.policy and isinstance(self._spring, SpringStep):
+            scalars = self.policy.scalars(self._spring, self.fmax or 0.05)
         self._remember(coordinates, forces, energy, scalars)
         move = _allowed(self.atoms, self._spring.propose(scalars))
         if not np.isfinite(move).all():
@@ -172,13 +181,19 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
 
     def _watch(self, now: Seen) -> None:
         """Keep the best point; count steps without progress; hand over when patience is at its end."""
-        if self._began is None or self._best is None:
-            self._began = self._best = now
+        if self._began is None or self._best is None or self._lowest is None or self._mark is None:
+            self._began = self._best = self._lowest = self._mark = now
             return
-        lower = now.energy <= self._began.energy + 1e-6 * len(now.x)
-        if lower and now.fmax < self._best.fmax:
-            self._patience = 0 if now.fmax < 0.9 * self._best.fmax else self._patience + 1
+        mark, allowed = self._mark, now.energy <= self._began.energy + 1e-6 * len(now.x)
+        if allowed and now.fmax < self._best.fmax:
             self._best = now
+        if now.energy < self._lowest.energy and now.fmax <= max(CALM, self._began.fmax):
+            self._lowest = now
+        # Forces grow on the way down from a saddle or around a bond: a lower energy is progress as well.
+        lower = now.energy < mark.energy - DROP * len(now.x) / 3
+        if lower or (allowed and now.fmax < 0.9 * mark.fmax):
+            self._mark = Seen(now.x, min(mark.energy, now.energy), min(mark.fmax, now.fmax))
+            self._patience = 0
         else:
             self._patience += 1
         if self.guard and self._patience > PATIENCE.get(self.engine, DEFAULT_MAX_STEPS):
@@ -202,8 +217,9 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
         log.info("%s; another engine takes over", self.switches[-1])
         after = min(self._engines.index(self.engine) + 1, len(self._engines) - 1)
         self.engine, self._patience = self._engines[after], 0
-        if self._best is not None:
-            self.optimizable.set_x(self._best.x)
+        point = self._point()
+        if point is not None:
+            self.optimizable.set_x(point.x)
         self._inner = ENGINES[self.engine](self.optimizable, logfile=None)
         self._inner.fmax = self.fmax
 
@@ -222,19 +238,22 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
     def _finish(self, converged: bool) -> None:
         """Never end worse than the best point; say loudly when that is not good enough."""
         fmax = self.optimizable.gradient_norm(self.optimizable.get_gradient())
-        energy = self.optimizable.get_value()
-        if not converged and self.guard and self._best is not None and not self._better(energy, fmax):
-            self.optimizable.set_x(self._best.x)
-            energy, fmax = self._best.energy, self._best.fmax
+        energy, point = self.optimizable.get_value(), self._point()
+        if not converged and self.guard and point is not None and not self._better(energy, fmax, point):
+            self.optimizable.set_x(point.x)
+            energy, fmax = point.energy, point.fmax
         calls = self.optimizable.calls
         self.report = Report(converged, self.engine, self.nsteps, calls, energy, fmax, self.switches)
         if not converged:
             message = f"not converged after {calls} force calls: largest force {fmax:.4f} > {self.fmax} eV/A"
             warnings.warn(message, NotConverged, stacklevel=3)
 
-    def _better(self, energy: float, fmax: float) -> bool:
-        assert self._best is not None and self._began is not None
-        return fmax <= self._best.fmax and energy <= self._began.energy + 1e-6 * len(self._best.x)
+    def _point(self) -> Seen | None:
+        """The best point: lowest in energy, or calmest where energies do not belong to forces."""
+        return self._lowest if isinstance(self.atoms, (Atoms, Filter)) else self._best
+
+    def _better(self, energy: float, fmax: float, point: Seen) -> bool:
+        return energy <= point.energy if point is self._lowest else fmax <= point.fmax
 
     # ---- restarting ----
 
@@ -254,7 +273,8 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
             "record": self._record,
             "engine": self.engine,
         }
-        for name, point in (("began", self._began), ("best", self._best)):
+        for name in POINTS:
+            point = getattr(self, f"_{name}")
             state[name] = None if point is None else asdict(point)
         state |= {"switches": list(self.switches), "patience": self._patience, "nsteps": self.nsteps + 1}
         self.dump(state)
@@ -262,7 +282,7 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
     def read(self) -> None:
         """ASE calls this when the restart file exists."""
         state = self.load()
-        wanted = {"structure", "record", "engine", "began", "best", "switches", "patience", "nsteps"}
+        wanted = {"structure", "record", "engine", *POINTS, "switches", "patience", "nsteps"}
         if not isinstance(state, dict) or not wanted <= state.keys():
             raise RestartError(f"{self.restart} is not a restart file of TD3Relaxer: name another one")
         if state["structure"] != _identity(self.atoms):
@@ -272,9 +292,8 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
             )
         self._record, self._patience = state["record"], int(state["patience"])
         self.switches, self.nsteps = tuple(state["switches"]), int(state["nsteps"])
-        self._began, self._best = (
-            None if state[k] is None else Seen(**(state[k] | {"x": np.array(state[k]["x"])}))
-            for k in ("began", "best")
+        self._began, self._best, self._lowest, self._mark = (
+            None if state[k] is None else Seen(**(state[k] | {"x": np.array(state[k]["x"])})) for k in POINTS
         )
         self.engine = state["engine"]
 

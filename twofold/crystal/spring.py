@@ -59,7 +59,7 @@ class SpringSettings:
     soft: float = setting("`floor` where angles are springs too", default=0.3, gt=0, unit="eV/Angstrom^2")
     floor: float = setting("the softest mode the step believes in", default=1.5, gt=0, unit="eV/Angstrom^2")
     trust: float = setting("how far an atom may move in the first step", default=0.3, gt=0, unit="Angstrom")
-    trust_most: float = setting("how far an atom may move in any step", default=0.5, gt=0, unit="Angstrom")
+    trust_most: float = setting("how far an atom may move in any step", default=0.46, gt=0, unit="Angstrom")
     trust_least: float = setting("how far an atom may always move", default=0.02, gt=0, unit="Angstrom")
     shrink: float = setting(
         "of the last move, after a step that the model did not foresee", default=0.5, gt=0, lt=1
@@ -79,6 +79,12 @@ class SpringSettings:
         default=0.95,
         gt=0,
     )
+
+    def trusted(self, trust: float, kept: float, moved: float) -> float:
+        """The trust radius after a move of this length that kept this share of the fall that was foreseen."""
+        if kept < 0.25:
+            return max(self.trust_least, self.shrink * moved)
+        return min(self.trust_most, 2 * trust) if kept > 0.75 and moved > 0.8 * trust else trust
 
 
 @dataclass(frozen=True)
@@ -140,6 +146,11 @@ def largest(rows: Array) -> float:
     return float(np.sqrt((rows * rows).sum(axis=1).max()))
 
 
+def accepts(rise: float, forces: Array, before: Array) -> bool:
+    """Whether to go on from a point: its energy rose by no more than noise, or its forces are half as large."""
+    return rise < 1e-4 * len(forces) or largest(forces) < 0.5 * largest(before)
+
+
 class SpringStep:
     """`observe` a force call, then `propose` where to go: alternate the two."""
 
@@ -187,12 +198,8 @@ class SpringStep:
             return
         rise, moved = point.energy - best.energy, largest(point.at - best.at)
         memory.kept = float(np.clip(-rise / max(memory.predicted, 1e-12), -5.0, 5.0))
-        if memory.kept < 0.25:
-            memory.trust = max(settings.trust_least, settings.shrink * moved)
-        elif memory.kept > 0.75 and moved > 0.8 * memory.trust:
-            memory.trust = min(settings.trust_most, 2 * memory.trust)
-        calmer = largest(point.forces) < 0.5 * largest(best.forces)
-        accepted = rise < 1e-4 * len(point.at) or calmer
+        memory.trust = settings.trusted(memory.trust, memory.kept, moved)
+        accepted = accepts(rise, point.forces, best.forces)
         memory.rejected = 0 if accepted else memory.rejected + 1
         if accepted:
             memory.best = point
