@@ -1,6 +1,6 @@
 """What policies that nobody trained win on every map: python benchmarks/team_scripts.py [--planner=12].
 
-It can be resumed. Writes benchmarks/results/team_scripts.{json,md}.
+It can be resumed. Writes benchmarks/results/team/team_scripts.{json,md}.
 Battles are those of the final test of trained policies.
 """
 

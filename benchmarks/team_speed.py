@@ -20,7 +20,7 @@ from twofold.rows.world import make_world
 from twofold.settings.config import load
 from twofold.store.run import Run
 
-RESULTS = Path(__file__).resolve().parent / "results"
+RESULTS = Path(__file__).resolve().parent / "results" / "team"
 
 
 def world_speed(env_config: str, rows: int, vector_steps: int = 60, **env_args: Any) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Why returns of today's simple_spread differ from published ones: two fixed policies under three reward settings.
 
-python benchmarks/team_spread_scale.py -> benchmarks/results/team_spread_scale.{json,md}
+python benchmarks/team_spread_scale.py -> benchmarks/results/team/team_spread_scale.{json,md}
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from twofold.team.worlds.packages import ParticleConfig, mpe
 
-RESULTS = Path(__file__).resolve().parent / "results"
+RESULTS = Path(__file__).resolve().parent / "results" / "team"
 EPISODES, STEPS = 1000, 25
 SCALES = {  # local_ratio and the factor on the return
     "today's default (half the distances, half the collisions)": (0.5, 1.0),

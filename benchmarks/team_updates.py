@@ -1,6 +1,6 @@
 """QMIX updates against the pure matrix products of the same update, on one thread, interleaved.
 
-python benchmarks/team_updates.py -> benchmarks/results/team_updates.{json,md}
+python benchmarks/team_updates.py -> benchmarks/results/team/team_updates.{json,md}
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from twofold.team.episodes import Episode
 from twofold.team.learner import QConfig, QLearner
 from twofold.team.worlds.space import TeamShape, team_space
 
-RESULTS = Path(__file__).resolve().parent / "results"
+RESULTS = Path(__file__).resolve().parent / "results" / "team"
 BATCH = 32
 
 

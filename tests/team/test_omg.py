@@ -257,7 +257,7 @@ def test_without_a_prior_run_the_prior_learns_first_and_is_then_frozen():
 
 def test_a_lone_agent_has_nobody_to_model():
     alone = TeamShape(1, 5, 7, 4, 6)
-    with pytest.raises(ConfigError, match="somebody to model"):
+    with pytest.raises(ConfigError, match="other agents to model"):
         AgentModelling(AMConfig(), **parts(alone))
 
 
@@ -364,5 +364,5 @@ def test_subgoals_learn_to_predict_the_others_actions_when_asked_to():
     assert losses[-1] < 0.9 * losses[0]
     plain.update(batch)
     assert "learner/model_loss" not in plain.metrics()
-    with pytest.raises(ConfigError, match="somebody to model"):
+    with pytest.raises(ConfigError, match="other agents to model"):
         OMG(OMGConfig(action_weight=1.0), **parts(TeamShape(1, 5, 7, 4, 6)))

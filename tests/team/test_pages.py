@@ -22,7 +22,7 @@ SHORT = [
 ]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [pytest.param("from-pymarl", marks=pytest.mark.docs), "teams"])
 def test_the_commands_of_a_page_run_as_written_in_their_order(page, tmp_path, monkeypatch):
     pytest.importorskip("lbforaging")
     monkeypatch.chdir(tmp_path)

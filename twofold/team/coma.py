@@ -32,10 +32,8 @@ class ComaConfig(TeamConfig):
         ge=0,
         le=1,
     )
-    epsilon_start: float = setting("share of uniform actions in the policy at first", default=0.5, ge=0, le=1)
-    epsilon_finish: float = setting(
-        "share of uniform actions in the policy at last", default=0.01, ge=0, le=1
-    )
+    epsilon_start: float = setting("initial share of uniform actions in the policy", default=0.5, ge=0, le=1)
+    epsilon_finish: float = setting("final share of uniform actions in the policy", default=0.01, ge=0, le=1)
     epsilon_anneal_time: float = setting(
         "the share of uniform actions falls over this long", default=100_000.0, gt=0, unit="world steps"
     )

@@ -21,6 +21,7 @@ from twofold.team.worlds.space import Values
 
 if TYPE_CHECKING:
     from twofold.team.crossplay import CrossPlay
+    from twofold.team.partners import Population
 
 log = logging.getLogger("twofold")
 
@@ -38,24 +39,41 @@ def _numbers(text: str, option: str) -> list[int]:
 
 def make(asked: menu.Make) -> int:
     """Train a population; stopped, the same command goes on."""
-    from twofold.team.partners import make_population
+    from twofold.team.partners import Population
 
     if asked.env_config is None:
         raise UserError("partners need a world to play in: --env-config=NAME (twofold list)")
+    wanted = Population(
+        asked.folder,
+        asked.env_config,
+        _words(asked.algs),
+        _numbers(asked.seeds, "--seeds"),
+        asked.checkpoints,
+        asked.settings,
+    )
+    if asked.jobs > 1 or asked.on != "here":
+        return _make_by_jobs(wanted, asked)
     try:
-        made = make_population(
-            asked.folder,
-            asked.env_config,
-            algorithms=_words(asked.algs),
-            seeds=_numbers(asked.seeds, "--seeds"),
-            checkpoints=asked.checkpoints,
-            settings=asked.settings,
-            say=log.info,
-        )
+        wanted.train(log.info)
     except Stopped as stopped:
         print(f"{stopped}; everything is saved: the same command continues", file=sys.stderr)
         return stopped.exit_code
-    return _say_made(made)
+    return 0 if asked.train_only else _say_made(wanted.write())
+
+
+def _make_by_jobs(wanted: Population, asked: menu.Make) -> int:
+    """The same with several trainings at a time; the set is written when all are done."""
+    from twofold.jobs.watch import shown_here
+    from twofold.team.members import train_members
+
+    with shown_here() as view:
+        outcome = train_members(wanted, view, jobs=asked.jobs, on=asked.on)
+    if outcome.signal is not None:
+        print("stopped; everything is saved: the same command continues", file=sys.stderr)
+        return 128 + outcome.signal
+    for progress in outcome.failed:
+        print(f"failed     {progress.job.name}: {progress.message}", file=sys.stderr)
+    return _say_made(wanted.write()) if outcome.done else 1
 
 
 def gather(asked: menu.Gather) -> int:

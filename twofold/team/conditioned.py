@@ -92,7 +92,9 @@ def whom(shape: TeamShape) -> tuple[int, int]:
     """How many others an agent has to model, and the actions that each may take."""
     others = shape.agents - 1 + shape.others
     if others == 0:
-        raise ConfigError("agent modelling needs somebody to model: this world has one agent and no partners")
+        raise ConfigError(
+            "agent modelling needs other agents to model: this world has one agent and no partners"
+        )
     return others, max(shape.actions, shape.other_actions)
 
 

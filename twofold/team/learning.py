@@ -40,8 +40,8 @@ class TeamConfig:
         unit="updates",
         aliases=("target_update_interval_or_tau",),
     )
-    epsilon_start: float = setting("share of random actions at first", default=1.0, ge=0, le=1)
-    epsilon_finish: float = setting("share of random actions at last", default=0.05, ge=0, le=1)
+    epsilon_start: float = setting("initial share of random actions", default=1.0, ge=0, le=1)
+    epsilon_finish: float = setting("final share of random actions", default=0.05, ge=0, le=1)
     epsilon_anneal_time: float = setting(
         "the share of random actions falls over this long", default=50_000.0, gt=0, unit="world steps"
     )

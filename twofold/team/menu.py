@@ -35,6 +35,9 @@ class Make:
     checkpoints: int = option(
         "policies kept of each training, along the way", default=1, metavar="N", least=1
     )
+    jobs: int = option("trainings at once", default=1, metavar="N", least=1)
+    on: str = option("where: here, ray:auto, ray:HOST:PORT or slurm", default="here", metavar="PLACE")
+    train_only: bool = option("write no set: what each of several --jobs does", default=False)
     settings: dict[str, object] = settings_given(factory=dict)
 
 

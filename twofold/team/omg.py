@@ -86,7 +86,7 @@ class OMGConfig(ConditionedConfig):
         le=1,
     )
     history_before: bool = setting(
-        "the model knows the history up to the step before, so that the subgoal must tell of this one",
+        "the model knows the history up to the step before, so that the subgoal must carry what is new in this one",
         default=False,
     )
     noise: bool = setting(
@@ -98,7 +98,7 @@ class OMGConfig(ConditionedConfig):
         ge=0,
     )
     mix_start: float = setting("probability of training with the selected subgoal", default=1.0, ge=0, le=1)
-    mix_finish: float = setting("that probability at last", default=0.0, ge=0, le=1)
+    mix_finish: float = setting("final value of that probability", default=0.0, ge=0, le=1)
     mix_updates: float = setting("it falls over this long", default=10_000.0, gt=0, unit="updates")
 
     @property
@@ -192,7 +192,7 @@ class OMG(EpisodeLearner):
 
     @torch.no_grad()
     def _check_prior(self, state: Tensor, mask: Tensor) -> None:
-        """Refuse to go on with a frozen prior that says too little of the states."""
+        """Refuse a frozen prior that says too little of the states."""
         self._prior_checked = True
         error, kl, variance = self.prior.loss(state, torch.zeros(*mask.shape, self.prior.size), mask)
         explains, active = float(1 - error / variance.clamp(min=1e-8)), int((kl > ACTIVE).sum())

@@ -25,11 +25,12 @@ def battle_panel(world: Skirmish, policy: Policy, seed: int) -> Replay:
     policy.reset(row)
     battle, ended = world.battle, False
     info: Info = {}
-    positions, health = [_places(battle)], [_strength(battle)]
+    positions, health, targets = [_places(battle)], [_strength(battle)], [_aims(world)]
     while not ended:
         obs, _, terminated, truncated, info = world.step(policy.act(obs))
         positions.append(_places(battle))
         health.append(_strength(battle))
+        targets.append(_aims(world))
         ended = bool(terminated[0] or truncated[0])
     field = world.field
     return Replay(
@@ -40,11 +41,17 @@ def battle_panel(world: Skirmish, policy: Policy, seed: int) -> Replay:
         positions,
         health,
         "won" if info["episode"]["battle_won"][0] else "not won",
+        targets,
     )
 
 
 def _places(battle: Battle) -> list[float]:
     return [round(float(v), 2) for v in battle.position[0].ravel()]
+
+
+def _aims(world: Skirmish) -> list[int]:
+    """Whom each unit that stands goes for; -1 for nobody."""
+    return [int(v) for v in np.where(world.battle.alive[0], world.aims[0], -1)]
 
 
 def _strength(battle: Battle) -> list[float]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 from twofold.assemble import Parts, assemble, torch_as, watching
@@ -20,7 +22,65 @@ from twofold.store.run import Run
 from twofold.team.sets import About, Partner, PartnerSet, write_partners
 from twofold.team.worlds.space import Values
 
-_OURS = ("partners.json", "runs", "*.safetensors")
+OURS = ("partners.json", "runs", "*.safetensors")
+
+
+@dataclass(frozen=True)
+class Population:
+    """Algorithms x seeds in a world, with policies kept along the way of each training."""
+
+    folder: Path
+    env_config: str
+    algorithms: Sequence[str]
+    seeds: Sequence[int]
+    checkpoints: int
+    settings: Values
+
+    def check(self) -> None:
+        """Say what is wrong with any of them before the first is trained."""
+        if not self.algorithms or not self.seeds:
+            raise UserError("name at least one algorithm and one seed")
+        for algorithm in self.algorithms:
+            self.resolved(algorithm, self.seeds[0])
+
+    def resolved(self, algorithm: str, seed: int, stage: int | None = None) -> Resolved:
+        """The settings of a training, up to a stage or to its end."""
+        given = flatten(self.settings) | {"seed": seed}
+        whole = resolve(layers_for(algorithm, self.env_config, given))
+        if stage is None:
+            return whole
+        steps = whole.config.trainer.steps * stage // self.checkpoints
+        return resolve(layers_for(algorithm, self.env_config, given | {"trainer.steps": steps}))
+
+    def runs(self, algorithm: str, seed: int) -> Path:
+        """Where the stages of a training lie."""
+        return self.folder / "runs" / f"{algorithm}_s{seed}"
+
+    def partners(self, algorithm: str, seed: int) -> list[Partner]:
+        """The policies of a training, in their order."""
+        names = [f"{algorithm}_s{seed}_c{stage}" for stage in range(1, self.checkpoints + 1)]
+        return [Partner(name, algorithm, self.folder / f"{name}.safetensors") for name in names]
+
+    def train(self, say: Callable[[str], None] = lambda text: None) -> None:
+        """Train them one after the other; what is finished is not done again, a signal stops it like any training."""
+        self.check()
+        files.own_folder(self.folder, *OURS)
+        for algorithm, seed in product(self.algorithms, self.seeds):
+            for stage, partner in enumerate(self.partners(algorithm, seed), 1):
+                if not is_there(partner.file):
+                    say(f"training {partner.name}")
+                    resolved = self.resolved(algorithm, seed, stage)
+                    _train_stage(self.runs(algorithm, seed), stage, resolved, partner)
+
+    def write(self) -> PartnerSet:
+        """The set of all that were trained."""
+        whole = self.resolved(self.algorithms[-1], self.seeds[-1])
+        world, arguments = _world(whole)
+        steps = whole.config.trainer.steps
+        about = About(world=world, world_args=arguments, steps=steps, env_config=self.env_config)
+        both = product(self.algorithms, self.seeds)
+        partners = [partner for algorithm, seed in both for partner in self.partners(algorithm, seed)]
+        return write_partners(self.folder, partners, about, train=[], test=[])
 
 
 def make_population(
@@ -37,29 +97,9 @@ def make_population(
 
     What is finished is not done again; a signal stops it like any training, and the same call goes on.
     """
-    partners: list[Partner] = []
-    about: About | None = None
-    for algorithm in algorithms:  # what is wrong with any of them is said before the first is trained
-        resolve(layers_for(algorithm, env_config, flatten(settings)))
-    files.own_folder(folder, *_OURS)
-    for algorithm in algorithms:
-        for seed in seeds:
-            given = flatten(settings) | {"seed": seed}
-            whole = resolve(layers_for(algorithm, env_config, given))
-            steps = whole.config.trainer.steps
-            world, arguments = _world(whole)
-            about = About(world=world, world_args=arguments, steps=steps, env_config=env_config)
-            for stage in range(1, checkpoints + 1):
-                name = f"{algorithm}_s{seed}_c{stage}"
-                partners.append(Partner(name, algorithm, folder / f"{name}.safetensors"))
-                if not is_there(partners[-1].file):
-                    say(f"training {name}")
-                    shorter = given | {"trainer.steps": steps * stage // checkpoints}
-                    resolved = resolve(layers_for(algorithm, env_config, shorter))
-                    _train_stage(folder / "runs" / f"{algorithm}_s{seed}", stage, resolved, partners[-1])
-    if about is None:
-        raise UserError("name at least one algorithm and one seed")
-    return write_partners(folder, partners, about, train=[], test=[])
+    wanted = Population(folder, env_config, algorithms, seeds, checkpoints, settings)
+    wanted.train(say)
+    return wanted.write()
 
 
 def _world(resolved: Resolved) -> tuple[str, Values]:
@@ -115,7 +155,7 @@ def gather_population(folder: Path, runs: list[Path]) -> PartnerSet:
         partners.append(Partner(name, _algorithm_of(run), folder / f"{name}.safetensors"))
     if about is None:
         raise UserError("name at least one run")
-    files.own_folder(folder, *_OURS)
+    files.own_folder(folder, *OURS)
     for path, partner in zip(runs, partners, strict=True):
         files.replace_bytes(partner.file, read_regular(path / "best.safetensors", 1 << 30))
     names = tuple(path.name for path in runs)

@@ -219,7 +219,7 @@ def _check_mode(settings: Values) -> None:
     if settings.pop("save_replay", False):
         raise UserError(f"save_replay=True: twofold play {path or 'RUN'} --out=battle.mp4")
     if path:
-        raise UserError(f"checkpoint_path={path}: twofold resume {path} goes on with a run")
+        raise UserError(f"checkpoint_path={path}: twofold resume {path} resumes a run")
 
 
 def _round_test_episodes(settings: Values) -> None:
@@ -229,7 +229,7 @@ def _round_test_episodes(settings: Values) -> None:
         return
     settings["test_nepisode"] = max(episodes // rows, 1) * rows
     log.warning(
-        "test_nepisode=%d is no multiple of batch_size_run=%d: %d are played",
+        "test_nepisode=%d is not a multiple of batch_size_run=%d: %d are played",
         episodes,
         rows,
         settings["test_nepisode"],

@@ -22,7 +22,7 @@ class Remembers(Protocol):
 
 @dataclass(frozen=True)
 class Group:
-    """Seats for one policy of these candidates, drawn anew for every episode."""
+    """Seats for one policy of these candidates, redrawn for every episode."""
 
     seats: int
     candidates: tuple[int, ...]  # places in the list of policies

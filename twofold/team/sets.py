@@ -116,7 +116,7 @@ def _read(path: Path) -> _Record:
     if not names or len(set(names)) < len(names):
         raise CheckpointError(f"{path} is damaged: it names no partner, or one of them twice")
     if lost := [name for name in (*record.train, *record.test) if name not in names]:
-        raise CheckpointError(f"{path} is damaged: its split names '{lost[0]}', who is no partner")
+        raise CheckpointError(f"{path} is damaged: its split names '{lost[0]}', who is not a partner")
     return record
 
 

@@ -244,8 +244,11 @@ def _parse(name: str, data: MapFile) -> Battlefield:
     types = TYPES | {kind: _unit_type(kind, numbers) for kind, numbers in data.types.items()}
     teams = [_units(data.allies, types, "allies"), _units(data.enemies, types, "enemies")]
     kinds = tuple(kind for team in teams for kind, _ in team)
-    spawn = np.array([place for team in teams for _, place in team], np.float32)
-    size = np.array(data.size, np.float32)
+    with np.errstate(over="ignore"):  # refused below
+        spawn = np.array([place for team in teams for _, place in team], np.float32)
+        size = np.array(data.size, np.float32)
+    if not (np.isfinite(spawn).all() and np.isfinite(size).all()):
+        raise ConfigError("it has places or a size that are no ordinary numbers")
     if (spawn < 0).any() or (spawn > size).any():
         raise ConfigError(f"units stand outside of its {size[0]:g} x {size[1]:g} cells")
     return Battlefield(name, data.limit, size, kinds, types, len(teams[0]), spawn, data.cliffs)

@@ -45,7 +45,7 @@ class GoalsConfig:
 
 @worlds.register("team/goals", config=GoalsConfig, evaluations=("train_partners", "test_partners"))
 def goals(cfg: GoalsConfig, *, rows: int, purpose: str) -> Seated:
-    """Foraging with a scripted partner whose goal is drawn anew for every episode and not told."""
+    """Foraging with a scripted partner whose goal is redrawn for every episode and not revealed."""
     inner = lbf(LBFConfig(id=cfg.id, time_limit=cfg.time_limit), rows=rows, purpose=purpose)
     if not isinstance(inner, Foraging):
         raise ConfigError(f"env_args.id={cfg.id}: the partners need a game in which everything is in sight")

@@ -7,8 +7,9 @@ import numpy as np
 from twofold.base.errors import WorldError
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array
-from twofold.core.protocols import State
+from twofold.core.protocols import Policy, State
 from twofold.settings.registry import worlds
+from twofold.show.panels import Replay
 from twofold.team.worlds.battle import SIGHT, Battle
 from twofold.team.worlds.battlefield import load_battlefield
 from twofold.team.worlds.space import (
@@ -49,7 +50,7 @@ class SkirmishConfig:
         "the state holds the share of the limit that is over", default=False
     )
     continuing_episode: bool = setting(
-        "a time-out is no end: values go on behind it; PyMARL and SMAC have false", default=False
+        "a time-out is a truncation, values bootstrap through it; PyMARL and SMAC have false", default=False
     )
     reward_sparse: bool = setting("1 for a win, -1 for a defeat, nothing before", default=False)
     reward_only_positive: bool = setting("own losses cost nothing", default=True)
@@ -88,6 +89,7 @@ class Skirmish(TeamWorld):
             TeamShape(self.field.allies, self.views.obs_size, self.views.state_size, actions, limit),
         )
         self._last = np.zeros((rows, self.field.allies), np.int64)
+        self.aims = np.full((rows, self.field.allies + self.field.enemies), -1)  # whom each unit goes for
         self._step = np.zeros(rows, np.int32)
         self._over = np.zeros(rows, bool)
         self._refresh()
@@ -97,7 +99,7 @@ class Skirmish(TeamWorld):
         mask = reset_mask(options, self.num_envs)
         for row in np.flatnonzero(mask):
             self.battle.place(int(row), np.random.default_rng(seeds[row]))
-        self._last[mask], self._step[mask], self._over[mask] = 0, 0, False
+        self._last[mask], self._step[mask], self._over[mask], self.aims[mask] = 0, 0, False, -1
         self._refresh()
         return self._observe(), {}
 
@@ -109,9 +111,8 @@ class Skirmish(TeamWorld):
         actions = np.where(allowed, actions, np.where(standing, STOP, 0))
         before = (battle.health + battle.shield, battle.alive)
         goal, aim = battle.enemy_orders(self._gaps[2])
-        battle.advance(
-            np.concatenate([self._walk(actions), goal], 1), np.concatenate([self._targets(actions), aim], 1)
-        )
+        self.aims = np.concatenate([self._targets(actions), aim], 1)
+        battle.advance(np.concatenate([self._walk(actions), goal], 1), self.aims)
         self._last = actions
         self._step += 1
         self._refresh()
@@ -226,6 +227,12 @@ class Skirmish(TeamWorld):
         self._last, self._step = np.array(snapshot["last"]), np.array(snapshot["step"])
         self._over = np.array(snapshot["over"])
         self._refresh()
+
+    def recorded(self, policy: Policy, seed: int) -> Replay:
+        """One battle as data that a page plays."""
+        from twofold.team.panels import battle_panel
+
+        return battle_panel(self, policy, seed)
 
     def render(self) -> Frames:
         """A picture of every row, uint8 [height, width, 3]."""

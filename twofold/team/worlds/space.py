@@ -11,6 +11,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
+from twofold.base.errors import ConfigError
 from twofold.base.foreign import AnySpace
 from twofold.base.foreign import Frames as Frames
 from twofold.base.foreign import Info as Info
@@ -69,7 +70,10 @@ def _unbounded(*shape: int) -> spaces.Box:
 def shape_of(space: Space) -> TeamShape:
     """The sizes that `team_space` was made with."""
     if not isinstance(space, spaces.Dict) or not {"obs", "state", "avail", "step"} <= space.spaces.keys():
-        raise TypeError(f"a team world's observation has obs, state, avail and step; this one is {space}")
+        raise ConfigError(
+            f"a team's learner needs a team's world (obs, state, avail and step); this one has {space}: "
+            "twofold list shows which environments go with which algorithm"
+        )
     agents, actions = _shape(space["avail"])
     step = space["step"]
     assert isinstance(step, spaces.Box)

@@ -33,7 +33,9 @@ class StarCraftConfig:
     difficulty: str = setting("of the game's own AI, 1 to A", default="7")
     step_mul: int = setting("game loops of one step", default=8, ge=1)
     move_amount: float = setting("how far a move asks for", default=2.0, gt=0, unit="cells")
-    continuing_episode: bool = setting("a time-out is no end of the episode", default=False)
+    continuing_episode: bool = setting(
+        "a time-out is a truncation, values bootstrap through it", default=False
+    )
     game_version: str | None = setting("of the game; null: the newest installed", default=None)
     obs_all_health: bool = setting("a unit sees the health of those in sight", default=True)
     obs_instead_of_state: bool = setting("the state is all observations, joined", default=False)
