@@ -239,8 +239,10 @@ def measured(plan: Plan) -> dict[str, Any]:
     os.environ["PYTHONPATH"] = str(ROOT)
     from twofold.store.provenance import provenance
 
-    record: dict[str, Any] = provenance(shlex.join([Path(sys.executable).name, *sys.argv]))
-    record |= {"machine": bench_facts.machine(), "plan": asdict(plan)}
+    words = [f"{word.partition('=')[0]}=FOLDER" if _is_checkout(word) else word for word in sys.argv]
+    record: dict[str, Any] = provenance(shlex.join([Path(sys.executable).name, *words]))
+    commits = tuple((name, bench_facts.commit_of(folder)) for name, folder in plan.checkouts)
+    record |= {"machine": bench_facts.machine(), "plan": asdict(replace(plan, checkouts=commits))}
     peers = bench_facts.peers_python() if set(plan.systems) - {OURS} else Path(sys.executable)
     bench = Bench(plan, {name: Path(sys.executable) if name == OURS else peers for name in plan.systems})
     record["replay"] = bench_facts.replay_memory()
@@ -253,6 +255,11 @@ def measured(plan: Plan) -> dict[str, Any]:
     record |= {"waiting": bench.waiting, "runs": bench.runs}
     record |= {"rejected": bench.rejected, "trials": bench.trials, "summary": compared(bench.runs)}
     return record | {"targets": targets(record)}
+
+
+def _is_checkout(word: str) -> bool:
+    """True for NAME=FOLDER of a checkout: where it lies is no one else's business."""
+    return word.partition("=")[0] in {checkout for checkout, _ in CHECKOUTS.values()}
 
 
 def with_checkouts(plan: Plan, given: list[str]) -> Plan:
@@ -282,7 +289,7 @@ def parsed() -> tuple[Plan, Path]:
     changes: dict[str, Any] = {"rounds": given.rounds, "systems": given.systems, "threads": given.threads}
     changes = {key: tuple(v) if isinstance(v, list) else v for key, v in changes.items() if v}
     plan = with_checkouts(replace(plan, **changes), given.checkout)
-    usual = ROOT / "runs" / "bench-quick" if given.quick else ROOT / "benchmarks" / "results"
+    usual = ROOT / "runs" / "bench-quick" if given.quick else ROOT / "benchmarks" / "results" / "core"
     return plan, given.out or usual
 
 

@@ -49,6 +49,13 @@ def machine() -> dict[str, Any]:
     }
 
 
+def commit_of(folder: str) -> str:
+    """The commit that a checkout stands at, "unknown" if it is none."""
+    asked = ["git", "-C", folder, "log", "-1", "--format=%h"]
+    said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    return said or "unknown"
+
+
 def busy_cores(seconds: float = 0.5) -> float:
     """Cores that all processes together use while this one sleeps."""
     start, busy = time.perf_counter(), machine_seconds()

@@ -1,6 +1,6 @@
 """speed.json, speed.md and speed.png from one record of bench.py.
 
-python benchmarks/bench_report.py benchmarks/results/speed.json    # draws and writes again from the JSON
+python benchmarks/bench_report.py benchmarks/results/core/speed.json    # draws and writes again from the JSON
 """
 
 from __future__ import annotations
@@ -128,19 +128,22 @@ def draw(record: dict[str, Any], path: Path) -> None:
     from matplotlib import pyplot
 
     summary = record["summary"]
-    figure, axes = pyplot.subplots(1, len(summary), figsize=(5 * len(summary), 4), sharey=True, squeeze=False)
+    figure, axes = pyplot.subplots(
+        1, len(summary), figsize=(5 * len(summary), 3.4), sharex=True, squeeze=False
+    )
     for axis, (threads, found) in zip(axes[0], summary.items(), strict=True):
         systems = {name: one for name, one in found["systems"].items() if one["median"] is not None}
-        medians = [one["median"] for one in systems.values()]
-        below = [one["median"] - one["low"] for one in systems.values()]
-        above = [one["high"] - one["median"] for one in systems.values()]
-        colours = ["#2a6fbb" if name == "twofold" else "#b9bdc4" for name in systems]
-        bars = axis.bar(list(systems), medians, yerr=[below, above], capsize=4, color=colours)
-        axis.bar_label(bars, [f"{median:.0f}" for median in medians], label_type="center")
+        ranked = dict(sorted(systems.items(), key=lambda pair: pair[1]["median"]))
+        medians = [one["median"] for one in ranked.values()]
+        below = [one["median"] - one["low"] for one in ranked.values()]
+        above = [one["high"] - one["median"] for one in ranked.values()]
+        colours = ["#2a6fbb" if name == "twofold" else "#b9bdc4" for name in ranked]
+        bars = axis.barh(list(ranked), medians, xerr=[below, above], capsize=3, color=colours)
+        axis.bar_label(bars, [f"{median:.0f}" for median in medians], padding=6)
         axis.set_title(f"{threads} thread{'s' if threads != '1' else ''}")
-        axis.tick_params(axis="x", rotation=20)
+        axis.set_xlabel("environment steps per second")
         axis.spines[["top", "right"]].set_visible(False)
-    axes[0][0].set_ylabel("environment steps per second")
+        axis.margins(x=0.15)
     figure.suptitle("TD3 on HalfCheetah-v5, one update for each step")
     figure.tight_layout()
     figure.savefig(path, dpi=150)

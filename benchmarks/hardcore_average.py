@@ -3,7 +3,7 @@
 python benchmarks/hardcore_average.py RUN CHECKPOINT ...
 Training never sees the averaged actor, so one run shows both, on the same terrains. CHECKPOINT is a folder with the
 state.json and state.safetensors of a checkpoint of RUN: copy them away while it trains. Writes
-benchmarks/results/hardcore_average.json and .md.
+benchmarks/results/control/hardcore_average.json and .md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from twofold.store.checkpoint import unpack
 from twofold.store.policy_file import make_learner
 from twofold.store.run import Run
 
-RESULTS = Path(__file__).resolve().parent / "results"
+RESULTS = Path(__file__).resolve().parent / "results" / "control"
 TERRAINS = 200
 
 
@@ -51,6 +51,11 @@ def main(folder: Path, checkpoints: list[Path]) -> None:
 
 def write(found: list[dict[str, Any]]) -> None:
     (RESULTS / "hardcore_average.json").write_text(json.dumps(found, indent=1) + "\n")
+    (RESULTS / "hardcore_average.md").write_text(page(found))
+
+
+def page(found: list[dict[str, Any]]) -> str:
+    """The page of what was found."""
     rows = [
         f"| {row['seed']} | {row['decisions']:,} | "
         + " | ".join(f"{row[n]['return']:.0f} ({row[n]['success']:.0%})" for n in ("newest", "averaged"))
@@ -63,7 +68,7 @@ def write(found: list[dict[str, Any]]) -> None:
             "| seed | decisions | newest actor | averaged actor |", "|---|---|---|---|", *rows, "",
             "Command: `python benchmarks/hardcore_average.py RUN CHECKPOINT ...`, RUN being the seed's of "
             "[hardcore.md](hardcore.md), which names the versions.", "Data: `hardcore_average.json`.", ""]  # fmt: skip
-    (RESULTS / "hardcore_average.md").write_text("\n".join(text))
+    return "\n".join(text)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The index of all results, and what the README says of them: `python benchmarks/index.py` writes both.
 
-A result belongs to a domain by the beginning of its name. Its page is prose and tables beside its data; what the index
-and the README say is read from the data alone, and a test says when they disagree.
+A result stands in the folder of its domain. Its page is prose and tables beside its data; what the index and the README
+say is read from the data alone, and a test says when they disagree.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-DOMAINS = {  # title -> beginnings of names
-    "Core and speed": ("speed", "step", "scale", "faults", "fuzz"),
-    "Control": ("td3", "hardcore", "walker"),
-    "Recommendation": ("recsys",),
-    "Crystals": ("crystal",),
-    "Teams": ("team",),
+DOMAINS = {  # folder -> its title, and how the names of its learning results begin
+    "core": ("Core and speed", ("speed", "step", "neighbour", "faults", "fuzz")),
+    "control": ("Control", ("td3", "hardcore", "walker")),
+    "recsys": ("Recommendation", ("recsys",)),
+    "crystal": ("Crystals", ("crystal",)),
+    "team": ("Teams", ("team",)),
+    "lab": ("Lab", ("scale", "sweep", "page")),
 }
 SCRIPTS = {  # which script makes the results whose names begin so; the longest beginning counts
     "speed": "bench.py",
     "step": "step.py",
+    "neighbour": "neighbour.py",
     "scale": "scale.py",
     "faults": "faults.py",
     "fuzz": "../tests/fuzz/run.py",
@@ -35,7 +37,10 @@ SCRIPTS = {  # which script makes the results whose names begin so; the longest 
     "walker": "walker.py",
     "recsys": "recsys.py",
     "recsys_ablations": "recsys_ablations.py",
+    "recsys_graphs": "recsys_graphs.py",
+    "recsys_stream": "recsys_graphs.py",
     "recsys_memory": "recsys_memory.py",
+    "recsys_recall": "recsys_recall.py",
     "recsys_reference": "recsys_reference.py",
     "recsys_serving": "recsys_serving.py",
     "recsys_speed": "recsys_speed.py",
@@ -43,6 +48,7 @@ SCRIPTS = {  # which script makes the results whose names begin so; the longest 
     "crystal_chemistry": "crystal_chemistry.py",
     "crystal_reference": "crystal_reference.py",
     "team": "team.py",
+    "team_peers": "team_peers.py",
     "team_scripts": "team_scripts.py",
     "team_speed": "team_speed.py",
     "team_spread_scale": "team_spread_scale.py",
@@ -50,9 +56,13 @@ SCRIPTS = {  # which script makes the results whose names begin so; the longest 
 }
 
 
-def domain_of(name: str) -> str:
-    """The domain that a result belongs to."""
-    return next(title for title, begins in DOMAINS.items() if name.split(".")[0].startswith(begins))
+def folder_of(name: str) -> Path:
+    """Where a result of this name stands."""
+    found = [folder for folder, (_, begins) in DOMAINS.items() if name.startswith(begins)]
+    if not found:
+        known = ", ".join(begin for _, begins in DOMAINS.values() for begin in begins)
+        raise ValueError(f"no domain for a result named {name!r}: let its name begin with one of {known}")
+    return RESULTS / found[0]
 
 
 def script_of(name: str) -> str:
@@ -68,7 +78,8 @@ def title_of(page: Path) -> str:
     if heading and heading[1] != page.stem:
         return heading[1]
     prose = (line for line in text.splitlines() if line and line[0] not in "#|`<!")
-    return next(prose, page.stem).partition(". ")[0].rstrip(".")
+    first = next(prose, page.stem).partition(". ")[0].rstrip(".")
+    return re.sub(r"\[(.+?)\]\(.+?\)", r"\1", first)  # a link of the page leads nowhere from here
 
 
 def results_index() -> str:
@@ -81,31 +92,29 @@ def results_index() -> str:
         "were given up are in `benchmarks/archive`.",
         "",
     ]
-    for title in DOMAINS:
-        lines += [f"## {title}", "", "| result | about | made by | data |", "|---|---|---|---|"]
-        for page in sorted(RESULTS.glob("*.md")):
-            if page.stem != "README" and domain_of(page.stem) == title:
-                lines.append(_line(page))
-        lines.append("")
+    for folder, (title, _) in DOMAINS.items():
+        if pages := sorted((RESULTS / folder).glob("*.md")):
+            lines += [f"## {title}", "", "| result | about | made by | data |", "|---|---|---|---|"]
+            lines += [*map(_line, pages), ""]
     return "\n".join(lines)
 
 
 def _line(page: Path) -> str:
-    beside = [p.name for p in sorted(RESULTS.glob(f"{page.stem}.*")) if p.suffix in (".json", ".csv")]
+    beside = [p.name for p in sorted(page.parent.glob(f"{page.stem}.*")) if p.suffix in (".json", ".csv")]
     data = ", ".join(f"`{name}`" for name in beside) or "in the page"
-    return f"| [{page.stem}]({page.name}) | {title_of(page)} | `{script_of(page.stem)}` | {data} |"
+    return f"| [{page.stem}]({page.parent.name}/{page.name}) | {title_of(page)} | `{script_of(page.stem)}` | {data} |"
 
 
 # ---- what the README says ------------------------------------------------------------------------------------------
 
 
 def record_of(name: str) -> Any:
-    return json.loads((RESULTS / f"{name}.json").read_text())
+    return json.loads((folder_of(name) / f"{name}.json").read_text())
 
 
 def last_returns(name: str) -> list[float]:
     """The last validation return of every seed of a learning result."""
-    with open(RESULTS / f"{name}.csv") as file:
+    with open(folder_of(name) / f"{name}.csv") as file:
         last = {row["seed"]: float(row["return_mean"]) for row in csv.DictReader(file)}
     return list(last.values())
 
@@ -118,7 +127,7 @@ def speed_sentence() -> str:
     own = systems["twofold"]["median"]
     return (
         f"TD3 on HalfCheetah-v5, two threads, end to end: {own:.0f} steps/s, which is {ratios} "
-        "([measured in turns](benchmarks/results/speed.md))."
+        "([measured in turns](benchmarks/results/core/speed.md))."
     )
 
 
@@ -138,7 +147,29 @@ def learning_sentence() -> str:
     )
 
 
-SENTENCES = {"speed": speed_sentence, "learning": learning_sentence}
+def recommendation_sentence() -> str:
+    """Where recommenders that were trained without the truth stand, beside the best that needs no training."""
+    parts = []
+    for name, what in (("recsys_coat_model", "Coat"), ("recsys_movielens_model", "MovieLens-100k")):
+        table = record_of(name)["standings"]
+        for mode in ("FB", "NX_10"):
+            returns = {
+                policy: row["return"]["mean"] for policy, row in table[mode].items() if "*" not in policy
+            }
+            own = returns.pop("td3_rec")
+            best = max(returns, key=lambda policy: returns[policy])
+            parts.append(f"{what} {mode} {own:.1f} (best baseline: {best} {returns[best]:.1f})")
+    return (
+        f"Recommendation, simulated return, nothing of the truth in training: {'; '.join(parts)}. `recommend --by=` "
+        "serves the user model's or popularity's ranking instead ([what TD3 adds](docs/recsys.md))."
+    )
+
+
+SENTENCES = {
+    "speed": speed_sentence,
+    "learning": learning_sentence,
+    "recommendation": recommendation_sentence,
+}
 
 
 def with_sentences(readme: str) -> str:
@@ -160,7 +191,7 @@ def draw_learning(out: Path) -> Path:
     names = {"td3_halfcheetah": "HalfCheetah-v5", "td3_walker2d": "Walker2d-v5", "td3_hopper": "Hopper-v5"}
     figure, panels = style.new_figure(9.6, 2.9, (1, 3))
     for index, (name, title) in enumerate(names.items()):
-        with open(RESULTS / f"{name}.csv") as file:
+        with open(folder_of(name) / f"{name}.csv") as file:
             rows = [
                 (row["seed"], int(row["step"]), float(row["return_mean"])) for row in csv.DictReader(file)
             ]
@@ -184,7 +215,7 @@ def main() -> None:
     (RESULTS / "README.md").write_text(results_index())
     readme = ROOT / "README.md"
     readme.write_text(with_sentences(readme.read_text()))
-    draw_learning(RESULTS / "learning.png")
+    draw_learning(RESULTS / "control" / "learning.png")
 
 
 if __name__ == "__main__":

@@ -1,14 +1,16 @@
 """Keep what some runs show as a result: `python benchmarks/learning.py NAME RUNS ... [--note=TEXT] [--score=last]`.
 
 The runs come from `twofold train --seeds=...` or `twofold lab benchmarks/experiments/NAME.yaml`; the numbers are those
-of `twofold report`. Writes benchmarks/results/NAME.md (tables and verdicts, commands, commit, versions), NAME.csv
-(every evaluation of every seed), NAME_seeds.csv (the score of each seed) and NAME.png.
+of `twofold report`. Writes benchmarks/results/DOMAIN/NAME.md (tables and verdicts, commands, commit, versions),
+NAME.csv (every evaluation of every seed), NAME_seeds.csv (the score of each seed) and NAME.png.
 """
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+
+from index import folder_of
 
 from twofold.base.statistics import half_interval
 from twofold.lab import tables
@@ -18,7 +20,6 @@ from twofold.lab.report import markdown
 from twofold.lab.runs import RunRecord
 from twofold.show import style
 
-RESULTS = Path(__file__).resolve().parent / "results"
 LAST = 10  # evaluations at the end whose mean and swing are told
 
 
@@ -33,11 +34,13 @@ def main() -> int:
     options = parser.parse_args()
     found = compare(options.runs, score=options.score)
     groups = [row.group for table in found.tables for row in table.rows]
-    (RESULTS / f"{options.name}.csv").write_text(tables.to_csv(tables.curve_records(groups, found.metric)))
-    (RESULTS / f"{options.name}_seeds.csv").write_text(tables.to_csv(tables.seed_records(found)))
-    style.write_figure(curves_figure(groups, found.metric), RESULTS / f"{options.name}.png")
-    (RESULTS / f"{options.name}.md").write_text(page(options.name, options.note, found))
-    print(RESULTS / f"{options.name}.md")
+    out = folder_of(options.name)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / f"{options.name}.csv").write_text(tables.to_csv(tables.curve_records(groups, found.metric)))
+    (out / f"{options.name}_seeds.csv").write_text(tables.to_csv(tables.seed_records(found)))
+    style.write_figure(curves_figure(groups, found.metric), out / f"{options.name}.png")
+    (out / f"{options.name}.md").write_text(page(options.name, options.note, found))
+    print(out / f"{options.name}.md")
     return 0
 
 

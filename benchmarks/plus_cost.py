@@ -2,7 +2,7 @@
 
 A step is acting, the world's step (HalfCheetah-v5), batches from replay, updates, and replay's priorities, with one
 thread and the engine that `auto` chooses. The presets take turns in one process; times are processor time, which a busy
-neighbour touches least. Writes benchmarks/results/td3_plus_cost.json.
+neighbour touches least. Writes benchmarks/results/control/td3_plus_cost.json.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from twofold.settings.config import load
 from twofold.store.provenance import provenance
 from twofold.store.run import Run
 
-RESULTS = Path(__file__).resolve().parent / "results"
+RESULTS = Path(__file__).resolve().parent / "results" / "control"
 PRESETS = ("td3", "td3_plus", "td3_sale")
 HELD = 2_000  # items that replay holds when it begins
 

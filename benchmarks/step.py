@@ -24,7 +24,7 @@ from typing import Any
 from bench_report import table
 from updates import machine_seconds
 
-RESULTS = Path(__file__).resolve().parent / "results"
+RESULTS = Path(__file__).resolve().parent / "results" / "core"
 WARMUP, SETTLED = 1_000, 200  # random steps, and learning steps before the first sample
 
 

@@ -1,7 +1,7 @@
 """Frames per second of FastWalker against Gymnasium's environment: `python benchmarks/walker.py`.
 
 Both play the same episodes in turns, so that a busy machine slows both. Processor time; medians over
-the rounds, also of the ratio. Writes benchmarks/results/walker.{json,md}.
+the rounds, also of the ratio. Writes benchmarks/results/control/walker.{json,md}.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from gymnasium.envs.box2d.bipedal_walker import BipedalWalkerHeuristics
 from twofold.control.walker import FastWalker
 from twofold.store.provenance import provenance
 
-RESULTS = Path(__file__).resolve().parent / "results"
+RESULTS = Path(__file__).resolve().parent / "results" / "control"
 Episode = list[np.ndarray]  # the action of each decision
 
 

@@ -30,9 +30,7 @@ def generated() -> dict[str, str]:
         "tutorials/notebook.md": notebook_page(ROOT / "examples" / "first_steps.ipynb"),
         "results/index.md": _index().results_index(),
     }
-    pages |= {
-        f"results/{path.name}": path.read_text() for path in RESULTS.glob("*.md") if path.stem != "README"
-    }
+    pages |= {f"results/{path.relative_to(RESULTS)}": path.read_text() for path in RESULTS.glob("*/*.md")}
     for name in ("CHANGELOG.md", "CONTRIBUTING.md"):
         pages[ELSEWHERE[name]] = (ROOT / name).read_text()
     return pages
@@ -216,9 +214,10 @@ def on_files(files: Any, config: Any) -> Any:
 
     for place, text in generated().items():
         files.append(File.generated(config, place, content=text))
-    for path in RESULTS.iterdir():
+    for path in RESULTS.glob("*/*"):
         if path.suffix in (".png", ".gif", ".svg", ".csv", ".json"):
-            files.append(File.generated(config, f"results/{path.name}", abs_src_path=str(path)))
+            place = f"results/{path.relative_to(RESULTS)}"
+            files.append(File.generated(config, place, abs_src_path=str(path)))
     return files
 
 
