@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP = $(shell cat pyproject.toml constraints.txt setup.py twofold/native/engine.c | cksum | cut -d' ' -f1)
 
-.PHONY: demo test check format native sanitize faults fuzz dist licences lock learn docs bench clean
+.PHONY: demo test test-browser check format native sanitize faults scale fuzz dist licences lock learn docs bench clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -29,6 +29,9 @@ demo: core            ## train TD3 on Pendulum, show it against the untrained po
 test: dev             ## all tests that gate a change
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
+test-browser: dev     ## the page of the lab in a real Chromium; skipped where there is none
+	$(BIN)/python -m pytest tests/lab -m browser
+
 check: dev            ## format, lint, types
 	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy
 
@@ -48,18 +51,27 @@ sanitize: dev         ## the tests of the C engine with AddressSanitizer and UBS
 faults: dev           ## the long form of the fault tests
 	$(BIN)/python -m pytest tests/faults -m 'slow or not slow'
 
+scale: dev            ## jobs on Ray and SLURM in their long form: nodes killed, jobs preempted
+	$(BIN)/pip install -q -c constraints.txt -e '.[ray,slurm,sweep]'
+	$(BIN)/python -m pytest $(SCALE) -m 'scale or not slow'
+
+SCALE = tests/jobs tests/rows/test_ray_worker.py tests/lab/sweep tests/crystal/test_relax_on_ray.py \
+  tests/crystal/test_relax_batch.py tests/team/test_partners_by_jobs.py
+
 learn: dev            ## learning tests: minutes to hours
 	$(BIN)/python -m pytest tests/learning -m slow
 
+PAGES = tests/docs tests/examples tests/lab/test_guide.py tests/team/test_pages.py tests/test_guide.py tests/test_extending.py
 docs: dev             ## the site into site/, links checked; then every command and snippet of the pages
 	$(BIN)/pip install -q -c constraints.txt -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build -q
-	$(BIN)/python -m pytest tests/docs tests/examples -m 'docs or not docs'
+	$(BIN)/python -m pytest $(PAGES) -m 'docs or not docs'
 
-# Each script also runs alone and writes benchmarks/results/NAME.{json,md}; the first makes a venv of its own for peers.
+# Each script also runs alone and writes benchmarks/results/DOMAIN/NAME.{json,md}; the first makes a venv of its own for peers.
 bench: dev            ## all speeds: TD3 against peers, items, teams, the fast walker
 	$(BIN)/python benchmarks/bench.py
 	$(BIN)/python benchmarks/step.py
+	$(BIN)/python benchmarks/neighbour.py
 	$(BIN)/python benchmarks/recsys_speed.py
 	$(BIN)/python benchmarks/team_updates.py
 	$(BIN)/python benchmarks/team_speed.py

@@ -1,4 +1,4 @@
-"""The built wheel in clean venvs outside of the repository: the core alone, and each extra alone.
+"""The built wheel in clean venvs outside of the repository: the core alone, and the core with each extra alone.
 
 python release/clean.py dist/twofold-*.whl [core recsys serve ...] [--python=python3.12] [--keep=FOLDER]
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SHORT = "trainer.steps=150 trainer.warmup=100 trainer.eval_episodes=1 trainer.test_episodes=1 replay.batch_size=16"
+SWEPT = f"--env-config=pendulum learner.tau=0.005|0.01 {SHORT} --trials=1 --confirm=0 --final=0 --sweep=swept"
 # What must work with the core alone; then, what each extra is there for, and what is said of it where it is absent.
 CORE = (
     "--version",
@@ -33,7 +35,8 @@ EXTRAS = {
     "team": ("check --env-config=lbf", "check --env-config=lbf"),
     "lab": ("runs .", "page ."),
     "export": ("export --zoo=pendulum --out=out.onnx", "export --zoo=pendulum"),
-    "sweep": ("sweep --help", ""),
+    "sweep": (f"sweep {SWEPT}", f"sweep {SWEPT}"),
+    "mlflow": (f"train --env-config=pendulum --run=run --log=mlflow {SHORT}", ""),
 }
 
 
@@ -41,31 +44,29 @@ class Clean:
     """A venv with the wheel and one extra, and a folder to work in."""
 
     def __init__(self, folder: Path, python: str, wheel: Path, extra: str) -> None:
-        self.work = folder / "work"
-        self.work.mkdir(parents=True)
-        subprocess.run([python, "-m", "venv", str(folder / "venv")], check=True)
-        self.program = folder / "venv" / "bin" / "twofold"
+        self.work, venv, core = folder / "work", folder / "venv", folder.parent / "core" / "venv"
+        self.work.mkdir(parents=True, exist_ok=True)
+        self.python = venv / "bin" / "python"
+        if not venv.exists() and core.exists():
+            # torch alone takes minutes: files that do not change are shared
+            shutil.copytree(core, venv, symlinks=True, copy_function=os.link)
+        elif not venv.exists():
+            subprocess.run([python, "-m", "venv", str(venv)], check=True)
         wanted = f"{wheel.resolve()}{f'[{extra}]' if extra else ''}"
-        pip = [
-            str(folder / "venv" / "bin" / "pip"),
-            "install",
-            "-q",
-            "-c",
-            str(ROOT / "constraints.txt"),
-            wanted,
-        ]
+        pip = [str(self.python), "-m", "pip", "install", "-q", "-c", str(ROOT / "constraints.txt"), wanted]
         subprocess.run(pip, check=True, cwd=folder)
 
     def run(self, words: str) -> subprocess.CompletedProcess[str]:
         outside = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+        command = [str(self.python), "-m", "twofold", *words.split()]
         return subprocess.run(
-            [str(self.program), *words.split()],
-            cwd=self.work,
-            env=outside,
-            capture_output=True,
-            text=True,
-            check=False,
+            command, cwd=self.work, env=outside, capture_output=True, text=True, check=False
         )
+
+    def starts(self) -> str:
+        """The program that the installation made is the package."""
+        done = subprocess.run([str(self.python.parent / "twofold"), "--version"], cwd=self.work, check=False)
+        return "" if done.returncode == 0 else "bin/twofold does not start"
 
     def works(self, words: str) -> str:
         done = self.run(words)
@@ -86,7 +87,7 @@ def tried(wheel: Path, name: str, python: str, folder: Path) -> list[str]:
     clean = Clean(folder / name, python, wheel, "" if name == "core" else name)
     installed = time.monotonic() - began
     if name == "core":
-        wrong = [clean.works(words) for words in CORE]
+        wrong = [clean.starts(), *(clean.works(words) for words in CORE)]
         wrong += [clean.refuses(absent) for _, absent in EXTRAS.values() if absent]
     else:
         wrong = [clean.works("doctor"), clean.works(EXTRAS[name][0])]

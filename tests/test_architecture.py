@@ -16,7 +16,7 @@ from twofold.settings.domains import domains
 ROOT = Path(__file__).resolve().parent.parent / "twofold"
 DOMAINS = ("control", "recsys", "crystal", "team")
 BELOW_STORE = {"base", "core", "settings"}
-BELOW_ASSEMBLE = BELOW_STORE | {"store", "rows", "show", "nets", "learners"}
+BELOW_ASSEMBLE = BELOW_STORE | {"store", "rows", "show", "jobs", "nets", "learners"}
 ALLOWED = {  # what each layer may import of twofold besides itself
     "base": set(),
     "core": {"base"},
@@ -25,11 +25,12 @@ ALLOWED = {  # what each layer may import of twofold besides itself
     "store": BELOW_STORE,
     "rows": BELOW_STORE,
     "show": {*BELOW_STORE, "store"},
+    "jobs": {"base", "store", "show"},
     "nets": {"base"},
     "native": {"base"},
     "learners": {*BELOW_STORE, "store", "nets", "native"},
     **{domain: BELOW_ASSEMBLE | {"assemble"} for domain in DOMAINS},
-    "lab": {*BELOW_STORE, "store", "show"},
+    "lab": {*BELOW_STORE, "store", "show", "jobs"},
 }
 # The hour's reading: the learning loop, and TD3 on top of it with the engine that writes its equations out.
 TD3 = ("td3", "config", "nets", "engine", "policy", "actor_critic")
@@ -57,7 +58,7 @@ def test_dependencies_point_one_way(layer: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "part", ["base", "core", "sampling", "settings", "store", "rows", "show", "nets", "learners"]
+    "part", ["base", "core", "sampling", "settings", "store", "rows", "show", "jobs", "nets", "learners"]
 )
 def test_no_part_of_the_house_names_a_domain(part: str) -> None:
     """Domains are found by entry points; the one default world is the exception that makes a start easy."""

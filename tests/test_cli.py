@@ -86,6 +86,11 @@ def test_show_explains_settings_that_have_a_word_in_their_names(capsys: pytest.C
     assert "learner.expl_noise" in out and "learner.noise_clip" in out and "trainer.steps" not in out
 
 
+def test_show_explains_a_section_in_two_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "--explain", "learner"]) == 0
+    assert "learner.gamma\n" in capsys.readouterr().out
+
+
 def test_eval_plot_and_list_work_on_it(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["eval", str(run), "--episodes=2"]) == 0
     assert main(["plot", str(run), f"--out={tmp_path / 'c.png'}"]) == 0
@@ -183,6 +188,12 @@ def test_from_refuses_a_preset_beside_it(run: Path, capsys: pytest.CaptureFixtur
         (["train", "--run"], "--run needs a value"),
         (["train", "--run", "--config=td3"], "--run needs a value"),
         (["train", "--run="], "--run needs a value"),
+        (["resume", "R", "trainer.steps=10"], "takes RUN and no settings, got 'trainer.steps=10'"),
+        (["play", "R", "--out=film.doc"], "film.doc: a video ends in .mp4, .gif, .mkv, .mov"),
+        (
+            ["train", "--run", "trainer.steps=10"],
+            "--run needs a value: --run=...; 'trainer.steps=10' behind it",
+        ),
         (["train", "--env-confg=pendulum"], "did you mean '--env-config'"),
         (["train", "--import=nowhere.py"], "nowhere.py: no such file"),
         (["train", "--partners=x"], "--partners=x belongs to a mixed team: add --multi_algs"),
@@ -220,7 +231,7 @@ def test_from_refuses_a_preset_beside_it(run: Path, capsys: pytest.CaptureFixtur
             ["--seed=3", "train", "--config=td3"],
             "stand behind the command: twofold train --seed=3 --config=td3",
         ),
-        (["--seed=3"], "'--seed=3' is no command"),
+        (["--seed=3"], "'--seed=3' is not a command"),
         (["completion", "fish"], "must be one of bash, zsh, got 'fish'"),
     ],
 )

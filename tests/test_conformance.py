@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import yaml
-from small_runs import ELSEWHERE, WORLDS, of_algorithm, of_world
+from small_runs import ALGORITHMS, ELSEWHERE, USUAL, WORLDS, of_algorithm, of_world
 
+from twofold.assemble import assemble
 from twofold.base.errors import UserError
 from twofold.check import check_learner, check_networks
 from twofold.rows.check import check_world
 from twofold.rows.world import make_world
-from twofold.settings.config import Resolved
+from twofold.settings.config import Resolved, load
 from twofold.settings.domains import domains
 from twofold.settings.presets import Kind, preset_paths, presets
 from twofold.settings.registry import learners, networks, worlds
 from twofold.store.policy_file import load_policy, zoo_names, zoo_path
+from twofold.store.run import Run
 
 SMALL: dict[str, Any] = {
     "steps": 60,
@@ -133,3 +136,18 @@ def test_an_exported_policy_of_the_zoo_agrees_with_the_policy(name: str, tmp_pat
     obs = np.random.default_rng(1).standard_normal((5, *policy.observation_space.shape)).astype(np.float32)
     given = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, {"obs": obs})[0]
     np.testing.assert_allclose(given, np.stack([policy.act(row) for row in obs]), atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_an_algorithm_in_another_domains_world_is_put_together_or_refused_in_one_line(
+    name: str, tmp_path: Path
+) -> None:
+    """What the networks cannot see, or the world cannot be told, is a message and never a traceback."""
+    for domain, (_, world, settings, _) in USUAL.items():
+        env = {key: value for key, value in settings.items() if key != "networks"}
+        try:
+            run = Run.create(tmp_path / domain, load(name, world, **env, replay={"buffer_size": 300}), "x")
+            with closing(run):
+                assemble(run)
+        except UserError as refused:
+            assert "\n" not in str(refused) and (tmp_path / domain / "checkpoints").exists() is False

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from typed import registries_kept, run_line
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "extending.md").read_text()
@@ -35,17 +35,19 @@ def shell(words: list[str], place: Path, *paths: Path) -> subprocess.CompletedPr
     return subprocess.run(command, cwd=place, capture_output=True, text=True, check=False, env=env)
 
 
-@pytest.mark.xdist_group("extending")
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_of_the_page_works(place: Path, command: str) -> None:
-    short = ["trainer.eval_episodes=1", "trainer.test_episodes=1", "trainer.tensorboard=false"]
-    words = shlex.split(command)
-    done = shell(words + (short if words[1] == "train" else []), place)
-    assert done.returncode == 0, done.stdout + done.stderr
-    if words[1] == "check":
-        assert "wrong" not in done.stdout
-    if words[1] == "list":
-        assert "mine: points in the plane" in done.stdout and "mine/point" in done.stdout
+def test_a_command_of_the_page_works(
+    place: Path, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(place)
+    short = ("trainer.eval_episodes=1", "trainer.test_episodes=1", "trainer.tensorboard=false")
+    with registries_kept():
+        assert run_line(command, *(short if " train " in command else ())) == 0
+    shown = capsys.readouterr().out
+    if " check " in command:
+        assert "wrong" not in shown
+    if " list " in command:
+        assert "mine: points in the plane" in shown and "mine/point" in shown
 
 
 @pytest.mark.xdist_group("extending")

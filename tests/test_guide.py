@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from typed import registries_kept, run_line
 
 ROOT = Path(__file__).resolve().parent.parent
 GUIDE = (ROOT / "docs" / "guide.md").read_text()
@@ -30,25 +28,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def shell(command: str, place: Path) -> subprocess.CompletedProcess[str]:
-    words = shlex.split(command)
-    if words[1] == "train":
-        words += SHORT.split()
-    program = [sys.executable, "-m", "twofold"] if words[0] == "twofold" else [sys.executable]
-    return subprocess.run(
-        [*program, *words[1:]], cwd=place, capture_output=True, text=True, check=False,
-        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1", "HOME": str(place)},
-    )  # fmt: skip
-
-
 def test_the_guide_has_commands_and_files() -> None:
     assert len(COMMANDS) >= 10 and sum(kind == "python" for kind, _ in BLOCKS) == 3
 
 
-@pytest.mark.xdist_group("guide")
-def test_every_command_of_the_guide_works_in_order(place: Path) -> None:
+def test_every_command_of_the_guide_works_in_order(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
     exports = importlib.util.find_spec("onnxruntime") is not None
-    for command in COMMANDS if exports else [c for c in COMMANDS if "export" not in c]:
-        done = shell(command, place)
-        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    with registries_kept():
+        for command in COMMANDS if exports else [c for c in COMMANDS if "export" not in c]:
+            short = SHORT.split() if command.startswith("twofold train") else []
+            assert run_line(command, *short) == 0, command
     assert (place / "runs" / "first" / "videos" / "best_seed3000000.mp4").exists()

@@ -28,7 +28,7 @@ class Points:
         ),
         (["1", "2", "3"], "holds text in place of real numbers: ['1', '2', '3']"),
         (None, "holds objects in place of real numbers: None"),
-        ([[1], [2, 3]], "is no array of numbers: [[1], [2, 3]]"),
+        ([[1], [2, 3]], "is not an array of numbers: [[1], [2, 3]]"),
     ],
 )
 def test_what_would_be_broadcast_or_reinterpreted_is_named(value: Any, words: str) -> None:

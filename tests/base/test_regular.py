@@ -10,6 +10,8 @@ import pytest
 
 from twofold.base import regular
 from twofold.base.errors import CheckpointError
+from twofold.store import files
+from twofold.store.whole import whole
 
 Make = Callable[[Path], object]
 ODD: dict[str, tuple[Make, str]] = {
@@ -101,3 +103,24 @@ def test_text_that_is_not_utf8_is_said_with_the_place(tmp_path: Path) -> None:
         regular.read_text(tmp_path / "text")
     (tmp_path / "text").write_bytes(b"\xef\xbb\xbfabc")
     assert regular.read_text(tmp_path / "text") == "abc"
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file that opens and cannot be read")
+def test_a_file_that_opens_and_cannot_be_read_is_named() -> None:
+    with pytest.raises(CheckpointError, match="cannot read /proc/self/mem: Input/output error"):
+        regular.open_regular("/proc/self/mem")
+
+
+@pytest.mark.parametrize("write", [files.replace_bytes, lambda path, content: _by_whole(path, content)])
+def test_a_pipe_or_device_is_never_replaced_by_a_file(
+    write: Callable[[Path, bytes], None], tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(CheckpointError, match="is a pipe, not a regular file: refused"):
+        write(tmp_path / "pipe", b"x")
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"] and (tmp_path / "pipe").is_fifo()
+
+
+def _by_whole(path: Path, content: bytes) -> None:
+    with whole(path) as place:
+        place.write_bytes(content)

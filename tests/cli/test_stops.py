@@ -44,7 +44,7 @@ def stopped(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
         ("twofold.learners.export.export_onnx", ["export", "--zoo=pendulum"]),
         ("twofold.recsys.prepare.dataset", ["fit", "--env-config=synthetic_users"]),
         ("twofold.recsys.standings.standings", ["standings"]),
-        ("twofold.crystal.commands._relax_one", ["relax", "Cu"]),
+        ("twofold.crystal.relaxing._relaxed", ["relax", "Cu"]),
         ("twofold.crystal.commands.compare", ["relax-compare", "Cu", "--out=out"]),
         ("twofold.team.partners.resolve", ["partners", "make", "set", "--env-config=lbf"]),
         ("twofold.lab.listing.list_runs", ["runs", "."]),
@@ -72,7 +72,7 @@ def test_a_structure_is_written_whole_or_not_at_all(
         path.write_text("half a structure")
         signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr("twofold.crystal.commands.write", half)
+    monkeypatch.setattr("twofold.crystal.relaxing.write", half)
     stopped(capsys, "relax", "Cu", f"--out={tmp_path / 'out.cif'}")
     assert os.listdir(tmp_path) == []
 

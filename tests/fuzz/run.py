@@ -5,7 +5,7 @@ python tests/fuzz/run.py --minutes=30 [--seed=0] [--results] [TARGET ...]
 What was tried is kept in .fuzz/: examples that hypothesis found worth keeping, and how many rounds and cases each
 target has had, so that the next call goes on with new ones. What breaks is shrunk, shown, and written to .fuzz/found/;
 put it into tests/fuzz/corpus, which `make test` tries first. With --results the counts go to
-benchmarks/results/fuzz.{json,md}.
+benchmarks/results/core/fuzz.{json,md}.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def table(counts: dict[str, dict[str, float]]) -> str:
 
 
 def write_results(counts: dict[str, dict[str, float]]) -> None:
-    results = ROOT / "benchmarks" / "results"
+    results = ROOT / "benchmarks" / "results" / "core"
     (results / "fuzz.json").write_text(
         json.dumps({"when": time.strftime("%Y-%m-%d"), "targets": counts}, indent=1) + "\n"
     )

@@ -95,7 +95,7 @@ def unstyled(text: str) -> str:
 
 
 def test_a_table_of_jobs_and_the_log_share_the_console() -> None:
-    from twofold.lab.watch import Board
+    from twofold.jobs.watch import Board
 
     assert Board()._console is Terminal().console
 

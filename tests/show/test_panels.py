@@ -37,6 +37,9 @@ WRONG: dict[str, Any] = {
     "three numbers for each of 1 atoms": lambda: Trajectory("x", ["#000000"], [1.0], [[0.0]]),
     "one number for each frame": lambda: Trajectory("x", [], [], [[]], values={"e": []}),
     "colours must be such as": lambda: Trajectory("x", ["red"], [1.0], []),
+    "targets are -1 or one of 1 units": lambda: Replay(
+        "x", (1, 1), [0], [1.0], [[0.0, 0.0]], [[1.0]], targets=[[1]]
+    ),
     "place and health of each of 1 units": lambda: Replay("x", (1, 1), [0], [1.0], [[0.0, 0.0]], []),
 }
 

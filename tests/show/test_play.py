@@ -8,9 +8,11 @@ import pytest
 from PIL import Image
 
 from twofold.base.errors import UserError
+from twofold.cli import main
 from twofold.settings.config import load
 from twofold.settings.registry import worlds
 from twofold.show.play import side_by_side, viewed_world, write_video
+from twofold.store.policy_file import seal, unseal, zoo_path
 
 
 def test_a_video_of_odd_size_is_written(tmp_path: Path) -> None:
@@ -49,3 +51,17 @@ def test_a_world_without_pictures_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(worlds._entries, "control/gym", replace(worlds.get("control/gym"), view=None))
     with pytest.raises(UserError, match="has no pictures to show"):
         viewed_world(load("td3", "pendulum").config, "rgb_array")
+
+
+@pytest.mark.parametrize("command", ["play", "eval"])
+def test_a_policy_in_a_world_of_other_shapes_is_refused_in_one_line(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arrays, about = unseal(zoo_path("pendulum"))
+    about["values"]["env_args.id"] = "Hopper-v5"
+    path = tmp_path / "other.safetensors"
+    path.write_bytes(seal(arrays, about))
+    assert main([command, str(path)]) == 2
+    said = capsys.readouterr().err
+    assert "the observations that the policy was trained for are not this world's" in said
+    assert said.count("\n") <= 2 and list(tmp_path.iterdir()) == [path]

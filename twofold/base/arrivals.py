@@ -26,7 +26,7 @@ def wrong_array(value: object, like: Array, *, cast: bool) -> str | None:
     try:
         given = np.asarray(value)
     except (TypeError, ValueError):  # lists of different lengths
-        return f"is no array of numbers: {shown(value)}"
+        return f"is not an array of numbers: {shown(value)}"
     if given.dtype.kind not in "fiub":
         kind = _KINDS.get(given.dtype.kind, str(given.dtype))
         return f"holds {kind} in place of real numbers: {shown(value)}"

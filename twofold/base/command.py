@@ -73,7 +73,7 @@ def _declared(default: Value, about: dict[str, object]) -> Value:
 def place(
     meaning: str, metavar: str, *, default: Value, kind: Kind = "", at_least: int | None = None
 ) -> Value:
-    """A word without dashes, in the order of declaration; a tuple takes all that are left, `at_least` so many."""
+    """A word without dashes, in the order of declaration; a tuple takes all that are left, `at_least` of them."""
     about: dict[str, object] = {
         "role": "place",
         "meaning": meaning,

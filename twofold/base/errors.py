@@ -1,4 +1,4 @@
-"""Errors that a user can mend: the command line shows their message without a traceback."""
+"""Errors that a user can fix: the command line shows their message without a traceback."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from twofold.base.messages import printable
 
 
 class UserError(Exception):
-    """Something the user can mend; the message says what is wrong, where, and what to do."""
+    """Something the user can fix; the message says what is wrong, where, and what to do."""
 
     def __init__(self, message: object = "") -> None:
         super().__init__(printable(message))  # it may quote a file of a stranger

@@ -38,7 +38,7 @@ def parse_json(content: bytes | str, where: Path | str, *, finite: bool = True) 
     """JSON, or one line that says where it is not."""
     raw = content.encode(errors="replace") if isinstance(content, str) else content
     if _depth(raw) > _MAX_DEPTH:
-        raise CheckpointError(f"{where} is not valid JSON of ours: nested more than {_MAX_DEPTH} deep")
+        raise CheckpointError(f"{where} is not valid JSON of twofold: nested more than {_MAX_DEPTH} deep")
     constant, real = (_no_constant, _finite) if finite else (None, None)
     try:
         found: Json = json.loads(
@@ -52,7 +52,7 @@ def parse_json(content: bytes | str, where: Path | str, *, finite: bool = True) 
         return found
     except (ValueError, RecursionError) as error:
         why = "" if isinstance(error, json.JSONDecodeError | UnicodeError) else f" ({error})"
-        raise CheckpointError(f"{where} is not valid JSON: damaged or not ours{why}") from None
+        raise CheckpointError(f"{where} is not valid JSON: damaged or not written by twofold{why}") from None
 
 
 def _depth(content: bytes) -> int:
@@ -122,7 +122,7 @@ def _records(lines: list[bytes], path: Path) -> list[dict[str, Json]]:
     if not lines:
         return []
     if _depth(content) > _MAX_DEPTH:
-        raise CheckpointError(f"{path} is not valid JSON of ours: nested more than {_MAX_DEPTH} deep")
+        raise CheckpointError(f"{path} is not valid JSON of twofold: nested more than {_MAX_DEPTH} deep")
     try:
         records: list[Json] = json.loads(content, parse_int=_count)
         _refuse_broken_letters(content, records)

@@ -100,6 +100,11 @@ def open_regular(path: Path | str, limit: int | None = None, *, follow: bool = F
     if limit is not None and status.st_size > limit:
         os.close(handle)
         raise CheckpointError(f"{_named(path)} has {status.st_size:,} bytes, more than {limit:,}: refused")
+    try:
+        os.pread(handle, 1, 0)  # some can be opened and not be read: those of /proc, or on a broken disk
+    except OSError as error:
+        os.close(handle)
+        raise CheckpointError(f"cannot read {_named(path)}: {error.strerror}") from None
     return os.fdopen(handle, "rb")
 
 
@@ -148,6 +153,16 @@ def open_to_write(path: Path | str, flags: int) -> int:
             "put a copy in its place"
         )
     return handle
+
+
+def refuse_to_replace(path: Path | str) -> None:
+    """A device, pipe or socket is never replaced by a file: it is somebody else's. A link is, and is not followed."""
+    status = status_of(path, follow=False)
+    kind = stat.S_IFMT(status.st_mode) if status is not None else stat.S_IFREG
+    if kind not in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR):  # a directory says so itself
+        raise CheckpointError(
+            f"{_named(path)} is {_KINDS.get(kind, 'something else')}, not a regular file: refused"
+        )
 
 
 def open_log(path: Path | str) -> BinaryIO:

@@ -50,6 +50,6 @@ def _misplaced(argv: list[str], names: set[str]) -> str:
     """Options stand behind the command; the line as it should have been, if a command is in it."""
     place = next((n for n, word in enumerate(argv) if word in names), None)
     if place is None:
-        return f"'{argv[0]}' is no command: twofold COMMAND [options]; twofold --help shows all"
+        return f"'{argv[0]}' is not a command: twofold COMMAND [options]; twofold --help shows all"
     right = " ".join(["twofold", argv[place], *argv[:place], *argv[place + 1 :]])
     return f"options stand behind the command: {right}"

@@ -26,7 +26,7 @@ def overview(groups: dict[str, tuple[Command, ...]]) -> str:
         rows = [(name, _family(name, commands) or one.about) for name, one in shown.items()]
         text += ["", f"{heading}:" if heading else "commands:", *_table(rows, column=18)]
     text += ["", "start with:", "  twofold demo", "  twofold train --env-config=pendulum --run=runs/first"]
-    text += ["", "twofold COMMAND --help tells more."]
+    text += ["", "twofold COMMAND --help shows more."]
     return "\n".join(text)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import os
 import re
@@ -27,7 +28,7 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         if found := re.match(r"argument ([^:]+): expected (?:one|at least one) argument", message):
             flag = found.group(1).split("/")[-1]
-            raise Typed(f"{flag} needs a value: {flag}=...; {self.prog} --help tells more")
+            raise Typed(f"{flag} needs a value: {flag}=...; {self.prog} --help shows more")
         if found := re.match(r"argument ([^:]+): ignored explicit argument (.*)", message):
             raise Typed(
                 f"{found.group(1).split('/')[-1]} is a switch and takes no value, got {found.group(2)}"
@@ -107,6 +108,7 @@ def parse(command: Command, argv: list[str]) -> object:
     """An instance of what the command asks for."""
     asked = command.asked()
     bare = {name: f"{name}={one.bare}" for one in asked if one.bare for name in _spellings(one.flag)}
+    _no_setting_as_a_value(argv, asked)
     found, left = parser_of(command).parse_known_args([bare.get(word, word) for word in argv])
     values = {one.name: _value(found, one) for one in asked if one.role == "option"}
     words, settings = _sorted(left, command, asked)
@@ -115,6 +117,17 @@ def parse(command: Command, argv: list[str]) -> object:
         values[keeper.name] = settings | ({"debug": True} if found._debug else {})
     values |= _places(command, [one for one in asked if one.role == "place"], words)
     return command.asks(**values)
+
+
+def _no_setting_as_a_value(argv: list[str], asked: list[Asked]) -> None:
+    """Refuse `--run trainer.steps=10`: the value was forgotten, and the setting would become a folder's name."""
+    if not any(one.role == "settings" for one in asked):
+        return
+    options = [one for one in asked if one.role == "option" and not (one.switch or one.many or one.bare)]
+    flags = {name for one in options for name in (one.short, *_spellings(one.flag)) if name}
+    for word, after in itertools.pairwise(argv):
+        if word in flags and _KEY.match(after):
+            raise Typed(f"{word} needs a value: {word}=...; '{after}' behind it is a setting")
 
 
 def _value(found: argparse.Namespace, asked: Asked) -> object:
@@ -195,7 +208,7 @@ def _read(one: Asked, word: str) -> object:
 
 def _missing(command: Command, one: Asked) -> str:
     return (
-        f"twofold {command.name} needs {one.metavar}: {one.meaning}; twofold {command.name} --help tells more"
+        f"twofold {command.name} needs {one.metavar}: {one.meaning}; twofold {command.name} --help shows more"
     )
 
 
@@ -203,4 +216,8 @@ def _too_many(command: Command, asked: list[Asked], words: list[str], first: str
     if any(one.role == "settings" for one in command.asked()):
         return f"'{first}' is not a setting: write key=value, or --key=value"
     takes = " ".join(one.metavar for one in asked) or "no words"
+    if _KEY.match(first):
+        return (
+            f"twofold {command.name} takes {takes} and no settings, got '{first}'; `twofold train` takes them"
+        )
     return f"twofold {command.name} takes {takes}, got {len(words)} words: '{first}' is one too many"

@@ -18,6 +18,7 @@ from twofold.cli.showing import print_scores
 if TYPE_CHECKING:
     from twofold.assemble import Trained
     from twofold.base.values import Values
+    from twofold.core.protocols import Policy, World
     from twofold.store.policy_file import LoadedPolicy
 
 _GYM_ID = re.compile(r"[\w-]+-v\d+")
@@ -284,6 +285,8 @@ def play(asked: menu.Play) -> int:
 
     if asked.human and asked.out is not None:
         raise UserError("--human opens a window and writes no video: leave out --human or --out")
+    if asked.out is not None:
+        shown.check_video_name(asked.out)
     policy = _policy(asked)
     mode = "human" if asked.human else "rgb_array"
     first_seed(asked.seed)
@@ -299,8 +302,18 @@ def play(asked: menu.Play) -> int:
         out = asked.out or _beside(asked, f"videos/best_seed{asked.seed}.mp4")
         out.parent.mkdir(parents=True, exist_ok=True)
         print(f"video      {shown.write_video(frames, out, frames_per_second(world))}")
+    _record(asked, world, policy.policy)
     world.close()
     return 0
+
+
+def _record(asked: menu.Play, world: World, policy: Policy) -> None:
+    """The same episode as data on the page of its run, where the world can tell it so."""
+    from twofold.show.panels import Recorded, write_panel
+
+    if isinstance(world, Recorded) and asked.run is not None and is_folder(asked.run):
+        told = world.recorded(policy, asked.seed)
+        print(f"panel      {write_panel(Path(asked.run), f'episode_seed{asked.seed}', told)}")
 
 
 def export(asked: menu.Export) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from twofold.base.errors import UserError
+from twofold.base.regular import is_there
 from twofold.cli import menu
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ def show(asked: menu.Show) -> int:
     from twofold.store.run import Run
 
     import_user_code(asked.import_)
+    if asked.explain == "all" and asked.run is not None and not is_there(asked.run):
+        asked = replace(asked, run=None, explain=str(asked.run))  # `--explain learner`, in two words
     if asked.run is not None:
         _refuse_beside_run(asked)
         run = Run.open(asked.run)

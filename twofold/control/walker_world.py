@@ -32,11 +32,11 @@ class WalkerConfig:
         unit="frames",
     )
     lidar_history: tuple[Positive, ...] = setting(
-        "also observe the lidar of so many decisions ago", default=(), unit="decisions"
+        "also observe the lidar of this many decisions ago", default=(), unit="decisions"
     )
-    reward_scale: float = setting("training only", default=1.0)
+    reward_scale: float = setting("factor on rewards, in training only", default=1.0)
     stuck_after: int = setting(
-        "training only: cut an episode after so many decisions without progress; 0 never",
+        "training only: truncate an episode after this many decisions without progress; 0: never",
         default=0,
         ge=0,
         unit="decisions",

@@ -37,7 +37,7 @@ class GymConfig:
         "a new instance for every episode, where state survives reset (Box2D)", default=False
     )
     max_episode_steps: int | None = setting(
-        "an episode is cut after this long; null: where the environment says",
+        "time limit of an episode; null: the environment's own",
         default=None,
         ge=1,
         le=_LONGEST,

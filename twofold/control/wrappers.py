@@ -38,7 +38,7 @@ class ActionRepeat(AnyWrapper, RecordConstructorArgs):
 class FrameHistory(AnyWrapper, RecordConstructorArgs):
     """Observes the last `length` observations of a Box space joined along their first axis, the newest last.
 
-    Before there are so many, the first observation of the episode stands for those that are missing.
+    Before there are `length` of them, the first observation of the episode stands for those that are missing.
     """
 
     def __init__(self, env: AnyEnv, length: int) -> None:

@@ -21,7 +21,7 @@ _SEGMENT_BYTES = 4 << 20
 class ReplayConfig:
     """What is kept of the past, and how batches are drawn from it."""
 
-    buffer_size: int = setting("items kept", default=1_000_000, gt=0, aliases=("memory_size",))
+    buffer_size: int = setting("capacity: items kept", default=1_000_000, gt=0, aliases=("memory_size",))
     batch_size: int = setting("items of a batch", default=256, gt=0)
     replace: bool = setting("false: the items of a batch are distinct", default=True)
     recent_share: float = setting(
@@ -36,7 +36,7 @@ class ReplayConfig:
     )
     ending_steps: int = setting("see `ending_share`", default=60, gt=0, unit="steps")
     ending_below: float | None = setting(
-        "only ends with a reward below this count: a goal reached is no fall", default=None
+        "only ends with a reward below this count, so that reaching a goal is not a fall", default=None
     )
     endings_kept: int = setting("how many of the latest ends count", default=20_000, gt=0)
 

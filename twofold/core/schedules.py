@@ -14,14 +14,14 @@ from twofold.base.setting import setting, settings
 class Schedule:
     """A value, or how it moves: `0.1`, `{start: 0.25, end: 0.12, over: 1_200_000}`, `{..., over: 0.8, per: run}`."""
 
-    start: float = setting("the value at first; a bare number means this and nothing else", default=0.0)
-    end: float | None = setting("the value at last; null: it never moves", default=None)
-    after: float = setting("it begins to move here, counted by `per`", default=0.0, ge=0)
-    over: float = setting("it moves over this long, counted by `per`", default=1_000_000.0, gt=0)
+    start: float = setting("initial value; a bare number is a constant", default=0.0)
+    end: float | None = setting("final value; null: constant", default=None)
+    after: float = setting("where the change starts, in the unit of `per`", default=0.0, ge=0)
+    over: float = setting("how long the change takes, in the unit of `per`", default=1_000_000.0, gt=0)
     per: Literal["step", "episode", "update", "run"] = setting(
-        "what `after` and `over` count; run: they are shares of the run after its warm-up", default="step"
+        "unit of `after` and `over`; run: shares of the run after its warm-up", default="step"
     )
-    shape: Literal["linear", "exponential"] = setting("how it moves", default="linear")
+    shape: Literal["linear", "exponential"] = setting("shape of the change", default="linear")
 
     @model_validator(mode="before")
     @classmethod

@@ -27,14 +27,14 @@ class TrainerConfig:
     """How long, how wide, how often."""
 
     steps: int = setting(
-        "world steps of the whole run",
+        "environment steps of the whole run",
         default=1_000_000,
         gt=0,
         unit="steps",
         aliases=("t_max", "max_timesteps", "train_total_steps"),
     )
     rows: int = setting(
-        "copies of the world that are stepped together",
+        "copies of the environment that are stepped together",
         default=1,
         gt=0,
         le=1_000_000,
@@ -55,7 +55,10 @@ class TrainerConfig:
         aliases=("start_timesteps", "learning_starts", "start_steps"),
     )
     updates_per_item: float = setting(
-        "updates for each new item", default=1.0, ge=0, aliases=("updates_per_step", "update_per_step", "utd")
+        "gradient updates for each new item of the replay buffer",
+        default=1.0,
+        ge=0,
+        aliases=("updates_per_step", "update_per_step", "utd"),
     )
     eval_every: int = setting(
         "steps between evaluations",
@@ -68,7 +71,10 @@ class TrainerConfig:
         "episodes of an evaluation", default=10, gt=0, le=1_000_000, aliases=("test_nepisode", "test_num")
     )
     eval_rows: int = setting(
-        "rows of evaluation worlds; more where a world steps them in one call", default=1, gt=0, le=1_000_000
+        "copies of the environment in an evaluation; more where it steps them in one call",
+        default=1,
+        gt=0,
+        le=1_000_000,
     )
     finalists: int = setting(
         "the best few by validation, among which a second validation chooses", default=1, gt=0
@@ -76,7 +82,7 @@ class TrainerConfig:
     finalist_episodes: int = setting(
         "episodes of the second validation, on other seeds", default=400, gt=0, le=1_000_000
     )
-    stop_at: float | None = setting("end before `steps` once a validation return is this good", default=None)
+    stop_at: float | None = setting("stop early once a validation return reaches this", default=None)
     test_episodes: int = setting(
         "episodes of the final test, on seeds that nothing was chosen on", default=100, ge=0, le=1_000_000
     )
@@ -88,7 +94,9 @@ class TrainerConfig:
     keep_checkpoints: int = setting("checkpoints kept", default=2, gt=0, le=1_000, neutral=True)
     headline: str = setting("the metric of the evaluations that logs and curves show", default="return")
     tensorboard: bool = setting("write TensorBoard's files, too", default=True, neutral=True)
-    sinks: tuple[SinkName, ...] = setting("metrics go there, too", default=(), aliases=("log",), neutral=True)
+    sinks: tuple[SinkName, ...] = setting(
+        "further places that metrics are written to", default=(), aliases=("log",), neutral=True
+    )
 
     def __post_init__(self) -> None:
         if self.workers > self.rows:

@@ -17,7 +17,7 @@ class TD3Config:
 
     actor_lr: float = setting("learning rate of the actor", default=3e-4, gt=0, aliases=("pi_lr",))
     critic_lr: float = setting("learning rate of the critics", default=3e-4, gt=0, aliases=("q_lr",))
-    lr_decay: Schedule = setting("share of both learning rates", default=Schedule(1.0, per="update"))
+    lr_decay: Schedule = setting("factor on both learning rates", default=Schedule(1.0, per="update"))
     gamma: float = setting(
         "discount of a reward one step later", default=0.99, ge=0, le=1, aliases=("discount",)
     )
@@ -32,7 +32,9 @@ class TD3Config:
         "critic updates per policy update", default=2, gt=0, aliases=("policy_freq", "update_actor_freq")
     )
     twin: bool = setting("false: the target uses the first critic alone (DDPG)", default=True)
-    n_step: int = setting("rewards summed before the critic is asked", default=1, gt=0, unit="steps")
+    n_step: int = setting(
+        "n-step returns: rewards summed before bootstrapping", default=1, gt=0, unit="steps"
+    )
     expl_noise: Schedule = setting(
         "standard deviation of the exploration noise",
         default=Schedule(0.1),
@@ -54,12 +56,14 @@ class TD3Config:
         "Huber loss with this threshold in place of the squared error", default=None, gt=0
     )
     grad_clip: float | None = setting("largest global norm of a network's gradient", default=None, gt=0)
-    weight_decay: float = setting("decoupled, both networks", default=0.0, ge=0)
-    reward_scale: float = setting("inside the learner only; reported returns are raw", default=1.0, gt=0)
+    weight_decay: float = setting("decoupled weight decay of both networks", default=0.0, ge=0)
+    reward_scale: float = setting(
+        "factor on rewards inside the learner; reported returns are raw", default=1.0, gt=0
+    )
     reward_floor: Schedule | None = setting(
         "a lower (n-step) reward counts as this: a fall's -100 drowns all else", default=None
     )
-    engine: EngineName = setting("how updates are computed; auto: the fastest that can", default="auto")
+    engine: EngineName = setting("how updates are computed; auto: the fastest available", default="auto")
 
     def __post_init__(self) -> None:
         for name, schedule in (("lr_decay", self.lr_decay), ("reward_floor", self.reward_floor)):

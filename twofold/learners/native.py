@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 import weakref
 from ctypes import byref
 from typing import cast
@@ -38,6 +39,7 @@ from twofold.native.library import (
     absent,
     library,
 )
+from twofold.native.pace import Pace
 from twofold.nets.flat import Adam
 from twofold.nets.mlp import MLP
 from twofold.nets.twin import Twin
@@ -82,6 +84,7 @@ class NativeTD3:
         self._sums: dict[Adam, float] = {}
         self._steps: dict[Adam, AdamStep] = {}
         self._team: int | None = None
+        self._pace = Pace()
         self._allocate(batch_size)
 
     def _allocate(self, batch_size: int) -> None:
@@ -167,12 +170,13 @@ class NativeTD3:
         fields.terminated_at, fields.discount_at = _columns(batch.terminated), _columns(batch.discount)
 
     def _run(self, what: int) -> float:
-        """One call of the C side, by two threads where torch has several."""
-        if torch.get_num_threads() == 1:
-            self._fields.team = None
-        else:
-            self._fields.team = self._team or self._hire()
+        """One call of the C side, by two threads where torch has several and they pay."""
+        several = torch.get_num_threads() > 1
+        self._fields.team = (self._team or self._hire()) if several and self._pace.two else None
+        began = time.perf_counter()
         result: float = self.library.run(self._at, what)
+        if several:
+            self._pace.took(time.perf_counter() - began)
         return result
 
     def _hire(self) -> int | None:
@@ -190,6 +194,8 @@ class NativeTD3:
         self._fields.reward_at = _columns(reward)
         self._fields.noise = None if noise is None else noise.data_ptr()
         self._fields.target = self._target.data_ptr()
+        if torch.get_num_threads() > 1:
+            self._pace.next()  # an update begins with its target
         self._run(TARGET)
         return self._target
 

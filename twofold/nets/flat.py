@@ -119,4 +119,4 @@ class Adam:
             raise ValueError(f"optimiser state is for {given} parameters, this network has {expected}")
         self.first.copy_(first)
         self.second.copy_(second)
-        self._step.fill_(state["step"])
+        self._step.fill_(int(state["step"]))  # a NaN in a damaged file is refused here

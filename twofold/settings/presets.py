@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Literal
 
 import yaml
 
-from twofold.base.errors import CheckpointError, ConfigError
+from twofold.base.errors import CheckpointError, ConfigError, UserError
 from twofold.base.regular import is_file, is_there, read_text
 from twofold.base.values import Values
 from twofold.settings.domains import domains
@@ -92,6 +93,17 @@ def parse_value(text: str) -> object:
         return numbers_of(_loaded(text)) if _brackets(text) <= _MAX_BRACKETS else text
     except (yaml.YAMLError, RecursionError, ValueError):
         return text
+
+
+def typed(value: object) -> str:
+    """A value as the command line must have it to be read as this value again."""
+    text = str(value)
+    if isinstance(value, str) and value and not value.startswith("-") and parse_value(value) == value:
+        return value
+    text = json.dumps(value)
+    if parse_value(text) != value:
+        raise UserError(f"{text[:80]} cannot be given on a command line")
+    return text
 
 
 def numbers_of(value: object) -> object:

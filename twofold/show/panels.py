@@ -13,10 +13,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from twofold.base.errors import UserError
 from twofold.base.foreign_json import read_json
 from twofold.base.values import Values
+from twofold.core.protocols import Policy
 from twofold.store import files
 
 MAX_BYTES = 8_000_000
@@ -88,7 +90,10 @@ class Trajectory:
 
 @dataclass(frozen=True)
 class Replay:
-    """A battle: units of teams 0 and 1 on a field; positions [frame][2 x unit], health [frame][unit] from 1 to 0."""
+    """A battle: units of teams 0 and 1 on a field; positions [frame][2 x unit], health [frame][unit] from 1 to 0.
+
+    `targets` [frame][unit] says whom a unit aims at, -1 for nobody; without it no aim is drawn.
+    """
 
     title: str
     size: tuple[float, float]
@@ -97,6 +102,7 @@ class Replay:
     positions: list[list[float]]
     health: list[list[float]]
     result: str = ""
+    targets: list[list[int]] = field(default_factory=list)
     kind: str = "replay"
 
     def __post_init__(self) -> None:
@@ -107,9 +113,23 @@ class Replay:
             raise UserError(
                 f"replay '{self.title}': every frame needs place and health of each of {units} units"
             )
+        aimed = [
+            len(frame) == units and all(aim in range(-1, units) for aim in frame) for frame in self.targets
+        ]
+        if self.targets and (len(aimed) != len(self.positions) or not all(aimed)):
+            raise UserError(f"replay '{self.title}': targets are -1 or one of {units} units, in every frame")
 
 
 Panel = HeatMap | Listing | Trajectory | Replay
+
+
+@runtime_checkable
+class Recorded(Protocol):
+    """A world that can tell one episode of a policy as data."""
+
+    def recorded(self, policy: Policy, seed: int) -> Panel: ...
+
+
 _KINDS: dict[str, type[Panel]] = {c.kind: c for c in (HeatMap, Listing, Trajectory, Replay)}
 
 
@@ -132,7 +152,7 @@ def read_panel(path: Path) -> Values:
     record = read_json(path, limit=MAX_BYTES)
     kind = record.get("kind") if isinstance(record, dict) else None
     if not isinstance(record, dict) or not isinstance(kind, str) or kind not in _KINDS:
-        raise UserError(f"{path} is no panel: its kind must be one of {', '.join(_KINDS)}")
+        raise UserError(f"{path} is not a panel: its kind must be one of {', '.join(_KINDS)}")
     make: Callable[..., Panel] = _KINDS[kind]
     known = {entry.name for entry in dataclasses.fields(_KINDS[kind])}
     if set(record) - known:

@@ -16,6 +16,8 @@ from twofold.settings.config import Config
 from twofold.settings.registry import worlds
 from twofold.store.whole import whole
 
+_VIDEOS = (".mp4", ".gif", ".mkv", ".mov")
+
 
 def viewed_world(config: Config, mode: str) -> tuple[World | None, str | None]:
     """One row of the world that can show itself, or (None, why not) on a machine that cannot render."""
@@ -56,8 +58,15 @@ def play(
     return shown, total
 
 
+def check_video_name(path: Path) -> None:
+    """Refuse a name that no video can be written under, before an episode is played for it."""
+    if path.suffix.lower() not in _VIDEOS:
+        raise UserError(f"{path}: a video ends in {', '.join(_VIDEOS)}; give --out=NAME.mp4")
+
+
 def write_video(frames: list[Array], path: Path, fps: int) -> Path:
     """An mp4 that every player opens, or a small GIF if the name ends so."""
+    check_video_name(path)
     if path.suffix.lower() == ".gif":
         return _write_gif(frames, path, fps)
     import imageio_ffmpeg

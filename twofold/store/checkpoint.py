@@ -241,7 +241,7 @@ class Checkpoints:
     ) -> tuple[int, State, list[Path]] | None:
         """(step, state, replay pieces) of the newest checkpoint that verifies; None if there is none at all.
 
-        `accept` raises CheckpointError for a state that cannot be gone on from; no file may be above `limit` bytes.
+        `accept` raises CheckpointError for a state that cannot be resumed; no file may be above `limit` bytes.
         """
         if self.folder.is_symlink():
             files.real_folder(self.folder)

@@ -14,7 +14,14 @@ from pathlib import Path
 
 from twofold.base.errors import CheckpointError, UserError
 from twofold.base.foreign_json import read_json
-from twofold.base.regular import is_folder, is_there, names_in, open_regular, open_to_write
+from twofold.base.regular import (
+    is_folder,
+    is_there,
+    names_in,
+    open_regular,
+    open_to_write,
+    refuse_to_replace,
+)
 
 _CHUNK = 1 << 20
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -34,6 +41,7 @@ def moment(name: str) -> None:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write and fsync one new file; a link that lies in its place is removed, never followed."""
+    refuse_to_replace(path)
     with _explained(path):
         path.unlink(missing_ok=True)
         with os.fdopen(open_to_write(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
@@ -108,6 +116,7 @@ def sync_folder(path: Path) -> None:
 
 def replace_bytes(path: Path, content: bytes) -> None:
     """Put a file in place whole: temporary name, fsync, rename, fsync of the folder."""
+    refuse_to_replace(path)
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         write_bytes(temporary, content)

@@ -150,6 +150,7 @@ class RunKeeper:
         try:
             trainer.load_state_dict(state)
             self.selection.load_state_dict(state["kept"])
+            pack(trainer.learner.state_dict())  # what cannot be saved again was damaged
         except _MISFITS as error:
             why = f"the checkpoint of step {step} does not fit this run: {repr(error)[:200]}"
             raise CheckpointError(why) from None

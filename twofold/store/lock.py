@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from twofold.base.errors import UserError
-from twofold.base.regular import open_regular, open_to_write
+from twofold.base.regular import open_regular, open_to_write, read_text
 
 BEAT_LIMIT = 120.0  # seconds without a sign of life after which another machine's process counts as dead
 _LONGEST = 400  # bytes of a lock that anybody reads
@@ -125,3 +125,30 @@ def _holder(handle: int) -> Holder:
     if not words or not words[0].isdigit():
         return Holder("", "", age)
     return Holder(words[0], words[1] if len(words) == 3 else "", age)
+
+
+# ---- which process of this machine holds one ----------------------------------------------------------------------
+
+
+def lock_holder(path: Path) -> int | None:
+    """The process that holds the lock of a run, as the system lists it: asking for the lock would disturb it."""
+    return held_locks().get(place_of(path))
+
+
+def held_locks() -> dict[str, int]:
+    """Every file lock of the machine: the process by the place of the file."""
+    try:
+        table = read_text(Path("/proc/locks"))
+    except UserError:
+        return {}
+    lines = [line.split() for line in table.splitlines()]
+    return {words[5]: int(words[4]) for words in lines if len(words) > 5 and words[1] == "FLOCK"}
+
+
+def place_of(path: Path) -> str:
+    """A file as the list of locks names it: device and inode."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return ""
+    return f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"

@@ -294,7 +294,8 @@ def _refuse_other_types(own: dict[str, Array], given: dict[str, Array]) -> None:
 
 
 def _bound(values: Json, space: AnySpace) -> Array:
-    found = np.array(values, np.float32).reshape(space.shape or ())
+    with np.errstate(over="ignore"):  # refused in the next line
+        found = np.array(values, np.float32).reshape(space.shape or ())
     if not np.isfinite(found).all():
         raise ValueError("action bounds that are not finite")
     return found

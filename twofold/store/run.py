@@ -63,7 +63,7 @@ class Run:
 
     @classmethod
     def create(cls, folder: Path, resolved: Resolved, command: str, imports: tuple[str, ...] = ()) -> Run:
-        """A new directory, or an existing one of this config, which is then gone on with, perhaps for more steps."""
+        """A new directory, or an existing one of this config, which is then resumed, perhaps for more steps."""
         _refuse_foreign(folder)
         if is_there(folder / "config.json"):
             cls.open(folder).with_changes(resolved, command)  # other settings are refused, nothing is touched

@@ -97,7 +97,7 @@ class WeightsAndBiases:
             id=_identity(folder),
             name=folder.name,
             config=plain(resolved.values),
-            resume="allow",
+            resume=None if os.environ.get("WANDB_MODE") == "offline" else "allow",  # offline it would warn
             reinit="create_new",
             settings=wandb.Settings(silent=True, console="off"),
         )

@@ -69,12 +69,13 @@ def _box(spec: dict[str, Json]) -> gym.spaces.Box:
     if spec["dtype"] not in _DTYPES:
         raise CheckpointError(f"a space of type {str(spec['dtype'])[:20]!r} in a policy file: refused")
     dtype = np.dtype(text(spec, "dtype"))
-    low, high = (
-        np.broadcast_to(np.array(spec[side], float).astype(dtype), shape)
-        if not isinstance(spec[side], list)
-        else np.array(spec[side], float).astype(dtype).reshape(shape)
-        for side in ("low", "high")
-    )
+    with np.errstate(over="ignore"):  # a bound beyond the type is infinite
+        low, high = (
+            np.broadcast_to(np.array(spec[side], float).astype(dtype), shape)
+            if not isinstance(spec[side], list)
+            else np.array(spec[side], float).astype(dtype).reshape(shape)
+            for side in ("low", "high")
+        )
     if "sizes" in spec:
         return SizedBox(low, high, {name: int(number(size)) for name, size in table(spec, "sizes").items()})
     return gym.spaces.Box(low, high, dtype=dtype.type)

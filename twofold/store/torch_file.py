@@ -123,7 +123,7 @@ class _Reader:
         kind, storage, key, _, count = about
         dtype = _TYPES[str(storage).rpartition(" ")[2]]
         if kind != "storage" or not str(key).isdigit():
-            raise ValueError(f"{about!r} is no storage")
+            raise ValueError(f"{about!r} is not a storage")
         array = np.frombuffer(self.archive.read(f"{self.folder}data/{key}"), dtype)
         if len(array) != count:
             raise ValueError(f"storage {key} has {len(array)} numbers, not {count}")
