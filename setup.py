@@ -5,14 +5,17 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-SOURCE = "twofold/native/engine.c"
-DIGEST = hashlib.sha256((Path(__file__).parent / SOURCE).read_bytes()).hexdigest()[:16]
+FOLDER = "twofold/native"
+SOURCE, *HEADERS = (f"{FOLDER}/{name}" for name in ("engine.c", "layers.h", "sale.h", "threads.h"))
+CODE = b"".join((Path(__file__).parent / file).read_bytes() for file in (SOURCE, *HEADERS))
+DIGEST = hashlib.sha256(CODE).hexdigest()[:16]
 
 setup(
     ext_modules=[
         Extension(
             "twofold.native._engine",
             [SOURCE],
+            depends=HEADERS,
             define_macros=[("SOURCE", f'"{DIGEST}"')],
             extra_compile_args=[
                 *("-std=c11", "-O3", "-fopenmp-simd", "-pthread"),

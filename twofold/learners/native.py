@@ -31,6 +31,7 @@ from twofold.native.library import (
     AdamStep,
     Columns,
     EngineFields,
+    Halves,
     Library,
     Room,
     Shape,
@@ -40,7 +41,7 @@ from twofold.native.library import (
     library,
 )
 from twofold.native.pace import Pace
-from twofold.nets.flat import Adam
+from twofold.nets.flat import Adam, Flat
 from twofold.nets.mlp import MLP
 from twofold.nets.twin import Twin
 
@@ -54,12 +55,16 @@ def refusal(nets: Nets, dtype: torch.dtype = torch.float32) -> str | None:
         return f"needs an actor with the output tanh, not {actor.output}"
     if (actor.inputs, actor.outputs) != (critic.inputs_obs, critic.inputs_action):
         return "needs a critic of what the actor sees and does"
-    for network in (actor, critic):
-        if network.activation not in ACTIVATIONS:
-            return f"has the activations {', '.join(ACTIVATIONS)}, not {network.activation}"
-        if len(network.layers) > LAYERS:
-            return f"has at most {LAYERS - 1} hidden layers, not {len(network.layers) - 1}"
-    for parameter in (*actor.parameters(), *critic.parameters()):
+    return unfit(actor, dtype) or unfit(critic, dtype)
+
+
+def unfit(network: MLP | Twin, dtype: torch.dtype) -> str | None:
+    """What the C side cannot do of a network, or None."""
+    if network.activation not in ACTIVATIONS:
+        return f"has the activations {', '.join(ACTIVATIONS)}, not {network.activation}"
+    if len(network.layers) > LAYERS:
+        return f"has at most {LAYERS - 1} hidden layers, not {len(network.layers) - 1}"
+    for parameter in network.parameters():
         if parameter.device.type != "cpu" or parameter.dtype != dtype:
             return (
                 f"needs parameters that are {dtype} on the CPU, not {parameter.dtype} on {parameter.device}"
@@ -76,21 +81,23 @@ class NativeTD3:
         self, nets: Nets, cfg: TD3Config, batch_size: int = 256, built: Library | None = None
     ) -> None:
         reason = absent() if built is None else None
-        if reason := reason or refusal(nets, torch.float32 if built is None else built.dtype):
+        if reason := reason or self._refusal(nets, torch.float32 if built is None else built.dtype):
             raise ConfigError(f"learner.engine=native {reason}; use engine=auto")
         self.library = built or library()
         self.nets, self.cfg = nets, cfg
-        self._losses = torch.zeros(2, dtype=torch.float64).unbind()
+        self._losses = torch.zeros(3, dtype=torch.float64).unbind()
         self._sums: dict[Adam, float] = {}
         self._steps: dict[Adam, AdamStep] = {}
         self._team: int | None = None
         self._pace = Pace()
         self._allocate(batch_size)
 
+    def _refusal(self, nets: Nets, dtype: torch.dtype) -> str | None:
+        return refusal(nets, dtype)
+
     def _allocate(self, batch_size: int) -> None:
         """Fields and memory for batches of this size."""
         self.batch_size, nets, cfg = batch_size, self.nets, self.cfg
-        actor, critic = cast(MLP, nets.actor.module), cast(Twin, nets.critic.module)
         self._kept: list[Tensor] = []  # the memory that the C side works in
         self.values = self._memory(2, batch_size)
         self._target = self._memory(batch_size)
@@ -105,20 +112,28 @@ class NativeTD3:
             target_critic=nets.target_critic.values.data_ptr(),
             values=self.values.data_ptr(),
             next_values=self._memory(2, batch_size).data_ptr(),
-            other_half=self._memory(nets.actor.values.numel()).data_ptr(),
             huber=cfg.huber or 0.0,
-            actor_size=nets.actor.values.numel(),
             rows=batch_size,
-            obs=actor.inputs,
-            actions=actor.outputs,
             twin=cfg.twin,
-            actor=_shape(actor, [actor.inputs]),
-            critic=_shape(critic, [critic.inputs_action + critic.inputs_obs]),
-            room=(self._room(actor, critic), self._room(actor, critic)),
         )
+        self._describe(self._fields)
+        self._actor_halves = self._halves(nets.actor)
         self._at = byref(self._fields)
         self._items: Transition | None = None
         self._batch: Batch[Tensor] | None = None
+
+    def _describe(self, fields: EngineFields) -> None:
+        """The networks, and memory for their passes."""
+        actor, critic = cast(MLP, self.nets.actor.module), cast(Twin, self.nets.critic.module)
+        fields.obs, fields.actions = actor.inputs, actor.outputs
+        fields.actor = shape_of(actor, actor.inputs)
+        fields.critic = shape_of(critic, critic.inputs_action + critic.inputs_obs)
+        fields.room = (self._room(actor, critic), self._room(actor, critic))
+
+    def _halves(self, flat: Flat) -> Halves:
+        """Room for the second half of a gradient."""
+        size = flat.grads.numel()
+        return Halves(flat.grads.data_ptr(), self._memory(size).data_ptr(), size)
 
     def _memory(self, *shape: int) -> Tensor:
         self._kept.append(self.nets.critic.values.new_zeros(*shape))
@@ -126,13 +141,13 @@ class NativeTD3:
 
     def _room(self, actor: MLP, critic: Twin) -> Room:
         rows, actions = self.batch_size, actor.outputs
-        widest = max(actor.inputs + actions, *_widths(actor), *_widths(critic))
+        widest = max(actor.inputs + actions, *widths(actor), *widths(critic))
         return Room(
-            input=self._memory(rows, _padded(actor.inputs + actions)).data_ptr(),
+            input=self._memory(rows, padded(actor.inputs + actions)).data_ptr(),
             action=self._memory(rows, actions).data_ptr(),
             action_slope=self._memory(rows, actions).data_ptr(),
             value_slope=self._memory(rows).data_ptr(),
-            scratch=self._memory(rows, _padded(widest)).data_ptr(),
+            scratch=self._memory(rows, padded(widest)).data_ptr(),
             unused=self._memory(self.nets.critic.values.numel()).data_ptr(),
             actor=self._stack(actor),
             critic=self._stack(critic),
@@ -140,10 +155,10 @@ class NativeTD3:
 
     def _stack(self, network: MLP | Twin) -> Stack:
         stack, rows = Stack(), self.batch_size
-        for layer, width in enumerate(_widths(network)[:-1]):
-            stack.hidden[layer] = self._memory(rows, _padded(width)).data_ptr()
+        for layer, width in enumerate(widths(network)[:-1]):
+            stack.hidden[layer] = self._memory(rows, padded(width)).data_ptr()
             if network.norms is not None:
-                stack.normal[layer] = self._memory(rows, _padded(width)).data_ptr()
+                stack.normal[layer] = self._memory(rows, padded(width)).data_ptr()
                 stack.spread[layer] = self._memory(rows).data_ptr()
         return stack
 
@@ -165,9 +180,9 @@ class NativeTD3:
         if len(batch.obs) != self.batch_size:
             self._allocate(len(batch.obs))
         self._batch, self._items, fields = batch, None, self._fields
-        fields.obs_at, fields.action_at = _columns(batch.obs), _columns(batch.action)
-        fields.next_obs_at, fields.reward_at = _columns(batch.next_obs), _columns(batch.reward)
-        fields.terminated_at, fields.discount_at = _columns(batch.terminated), _columns(batch.discount)
+        fields.obs_at, fields.action_at = columns(batch.obs), columns(batch.action)
+        fields.next_obs_at, fields.reward_at = columns(batch.next_obs), columns(batch.reward)
+        fields.terminated_at, fields.discount_at = columns(batch.terminated), columns(batch.discount)
 
     def _run(self, what: int) -> float:
         """One call of the C side, by two threads where torch has several and they pay."""
@@ -188,15 +203,18 @@ class NativeTD3:
     # ---- the equations ----
 
     def target(self, batch: Batch[Tensor], reward: Tensor, noise: Tensor | None) -> Tensor:
+        return self._targets(TARGET, batch, reward, noise)
+
+    def _targets(self, what: int, batch: Batch[Tensor], reward: Tensor, noise: Tensor | None) -> Tensor:
         self._look(batch)
         if noise is not None:
             noise = noise.to(self.library.dtype).contiguous()
-        self._fields.reward_at = _columns(reward)
+        self._fields.reward_at = columns(reward)
         self._fields.noise = None if noise is None else noise.data_ptr()
         self._fields.target = self._target.data_ptr()
         if torch.get_num_threads() > 1:
             self._pace.next()  # an update begins with its target
-        self._run(TARGET)
+        self._run(what)
         return self._target
 
     def critic_gradients(self, batch: Batch[Tensor], target: Tensor) -> Tensor:
@@ -207,9 +225,14 @@ class NativeTD3:
 
     def actor_gradients(self, batch: Batch[Tensor]) -> Tensor:
         self._look(batch)
-        loss = self._run(ACTOR)
+        return self._losses[1].fill_(self._in_halves(ACTOR, self._actor_halves))
+
+    def _in_halves(self, what: int, halves: Halves) -> float:
+        """A call whose tasks make half of a gradient each, and their sum."""
+        self._fields.halves = halves
+        loss = self._run(what)
         self._run(ADD)
-        return self._losses[1].fill_(loss)
+        return loss
 
     # ---- what follows the gradients ----
 
@@ -247,22 +270,26 @@ class NativeTD3:
         return sum(self._sums.values())
 
 
-def _widths(network: MLP | Twin) -> list[int]:
+def widths(network: MLP | Twin) -> list[int]:
+    """Of every layer's output."""
     return [cast(Tensor, layer.matrix).shape[-1] for layer in network.layers]
 
 
-def _padded(width: int) -> int:
-    """The stride of rows, as in engine.c."""
+def padded(width: int) -> int:
+    """The stride of rows, as in layers.h."""
     return (-(-width // 16) | 1) * 16
 
 
-def _shape(network: MLP | Twin, inputs: list[int]) -> Shape:
-    widths = inputs + _widths(network)
-    sizes = (*widths, *[0] * (LAYERS + 1 - len(widths)))
-    return Shape(len(network.layers), ACTIVATIONS[network.activation], network.norms is not None, sizes)
+def shape_of(network: MLP | Twin, inputs: int) -> Shape:
+    """A network as the C side knows it."""
+    sizes = [inputs, *widths(network)]
+    sizes += [0] * (LAYERS + 1 - len(sizes))
+    norms = network.norms is not None
+    return Shape(len(network.layers), ACTIVATIONS[network.activation], norms, tuple(sizes))
 
 
-def _columns(tensor: Tensor) -> Columns:
+def columns(tensor: Tensor) -> Columns:
+    """Where rows of a batch lie."""
     if tensor.dim() == 2 and tensor.stride(1) != 1:
         raise ValueError("the native engine takes rows whose numbers touch")
     return Columns(tensor.data_ptr(), tensor.stride(0))

@@ -15,6 +15,8 @@ import torch
 LAYERS = 8  # at most so many matrices in a network
 ACTIVATIONS = {"relu": 0, "tanh": 1, "elu": 2}  # those whose derivative follows from their output
 TARGET, CRITIC, ACTOR, ADD, SQUARES, ADAM, TRACK = range(7)  # what `Library.run` can do
+SALE_ENCODER, SALE_TARGET, SALE_LOOK, SALE_CRITIC, SALE_ACTOR = range(7, 12)
+SOURCES = ("engine.c", "layers.h", "sale.h", "threads.h")
 # Fortran's name of the products and what limits their threads: MKL in torch, OpenBLAS in torch or numpy.
 _BLAS = (
     ("{}gemm_", "MKL_Set_Num_Threads_Local"),
@@ -61,6 +63,34 @@ class Room(Structure):
     ]
 
 
+class SaleRoom(Structure):
+    """Memory of one task with embeddings."""
+
+    _fields_ = [
+        *_pointers("input", "pair", "judged", "acted", "raw", "wanted", "slope", "scratch", "unused"),
+        *_pointers("action", "action_slope", "value_slope", "own_spread", "actor_spread", "zs_spread"),
+        *((name, Stack) for name in ("state", "link", "actor", "critic")),
+    ]
+
+
+class SaleFields(Structure):
+    """All that the C side knows of embeddings."""
+
+    _fields_ = [
+        *_pointers("encoder_values", "encoder_grads", "zs", "zsa"),
+        *((name, c_int32) for name in ("width", "embedding")),
+        *((name, Shape) for name in ("state", "link", "actor_first", "critic_first")),
+        ("following_at", Columns),
+        ("room", SaleRoom * 2),
+    ]
+
+
+class Halves(Structure):
+    """Of a gradient that two tasks have made: the second is added to the first."""
+
+    _fields_ = [*_pointers("sum", "other"), ("size", c_int64)]
+
+
 class AdamStep(Structure):
     """One step of Adam."""
 
@@ -81,11 +111,10 @@ class EngineFields(Structure):
     """All that the C side knows."""
 
     _fields_ = [
-        *_pointers("multiply", "limit_threads", "team"),
+        *_pointers("multiply", "limit_threads", "team", "sale"),
         *_pointers("actor_values", "actor_grads", "critic_values", "critic_grads"),
-        *_pointers("target_actor", "target_critic", "values", "next_values", "other_half"),
+        *_pointers("target_actor", "target_critic", "values", "next_values"),
         ("huber", c_double),
-        ("actor_size", c_int64),
         ("rows", c_int64),
         *((name, c_int32) for name in ("obs", "actions", "twin")),
         ("actor", Shape),
@@ -94,6 +123,7 @@ class EngineFields(Structure):
         *((name, Columns) for name in ("obs_at", "action_at", "next_obs_at")),
         *((name, Columns) for name in ("reward_at", "terminated_at", "discount_at")),
         *_pointers("noise", "target"),
+        ("halves", Halves),
         ("adam", AdamStep),
         ("track", Tracking),
         ("result", c_double * 2),
@@ -106,7 +136,7 @@ class Library:
     def __init__(self, path: Path, dtype: torch.dtype = torch.float32) -> None:
         self.dtype, functions = dtype, ctypes.CDLL(str(path))
         functions.native_source.restype, functions.native_size.restype = c_char_p, c_int64
-        if functions.native_size() != ctypes.sizeof(EngineFields):
+        if functions.native_size() != ctypes.sizeof(EngineFields) + ctypes.sizeof(SaleFields):
             raise OSError("its structures are others")
         self.source = functions.native_source().decode()
         self.multiply, self.limit_threads, self.blas = _blas("s" if dtype == torch.float32 else "d")
@@ -129,7 +159,7 @@ def library() -> Library:
 
 
 def found_in(folder: Path) -> Library:
-    """The library that was built from the `engine.c` in this folder."""
+    """The library that was built from the sources in this folder."""
     files = [folder / f"_engine{suffix}" for suffix in EXTENSION_SUFFIXES]
     built = next((file for file in files if file.is_file()), None)
     if built is None:
@@ -138,8 +168,9 @@ def found_in(folder: Path) -> Library:
         found = Library(built)
     except (OSError, AttributeError) as error:
         raise Absent(f"{built} cannot be used ({error}): `make native` builds it again") from None
-    if found.source != hashlib.sha256((folder / "engine.c").read_bytes()).hexdigest()[:16]:
-        raise Absent(f"{built.name} was built from another engine.c: `make native` builds it again")
+    sources = b"".join((folder / name).read_bytes() for name in SOURCES)
+    if found.source != hashlib.sha256(sources).hexdigest()[:16]:
+        raise Absent(f"{built.name} was built from another source: `make native` builds it again")
     return found
 
 

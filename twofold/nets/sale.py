@@ -75,11 +75,8 @@ class SaleActor(nn.Module):
 
     def forward(self, obs: Tensor) -> Tensor:
         """obs [B, o] -> action [B, a] in [-1, 1]."""
-        return torch.tanh(self.before_output(obs))
-
-    def before_output(self, obs: Tensor) -> Tensor:
-        """The action before its tanh."""
-        return self.body.before_output(torch.cat([avg_l1(self.first(obs)), avg_l1(self.state(obs))], dim=-1))
+        action: Tensor = self.body(torch.cat([avg_l1(self.first(obs)), avg_l1(self.state(obs))], dim=-1))
+        return action
 
 
 class SaleCritic(nn.Module):

@@ -136,11 +136,6 @@ def test_settings_that_cannot_be_are_refused_with_the_remedy(settings: dict[str,
         PlusConfig(**settings)
 
 
-def test_a_penalty_on_actions_is_for_networks_with_embeddings() -> None:
-    with pytest.raises(ConfigError, match=r"networks\.name=sale: choose them, or set it to 0"):
-        small_plus(actor_penalty=0.1)
-
-
 def test_another_device_is_refused() -> None:
     nets = Networks(Constant(0.0, 0.0), Constant(0.0, 0.0))
     nets.place = torch.device("meta")

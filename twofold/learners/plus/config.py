@@ -38,11 +38,6 @@ class PlusConfig(TD3Config):
     expl_noise_hold: int = setting(
         "exploration noise is held for k steps, P(k) ~ k^-2, at most this", default=1, gt=0, unit="steps"
     )
-    actor_penalty: float = setting(
-        "on squared actions before their tanh, in units of the mean |value|: keeps them from its ends",
-        default=0.0,
-        ge=0,
-    )
     adam_betas: tuple[Beta, Beta] = setting("of all optimisers", default=(0.9, 0.999))
 
     def __post_init__(self) -> None:

@@ -68,7 +68,7 @@ class FusedSale(TorchDescent):
     name = "fused"
 
     def __init__(self, nets: Nets, cfg: PlusConfig, encoder: Flat, batch_size: int = 256) -> None:
-        self.nets, self.encoder, self.huber, self.penalty = nets, encoder, cfg.huber, cfg.actor_penalty
+        self.nets, self.encoder, self.huber = nets, encoder, cfg.huber
         self._frozen = frozen_copies(nets, encoder)
         encoders = cast(Encoder, encoder.module)
         self._learned = _Encoders(encoders)
@@ -106,9 +106,7 @@ class FusedSale(TorchDescent):
         self._zsa = like.new_empty(rows, size)
         self._zs_slope, self._own_slope = like.new_empty(rows, size), like.new_empty(rows, width)
         self._both_slope = like.new_empty(rows, width + size)
-        self._action_slope, self._through_zsa, self._before_tanh = (
-            like.new_empty(rows, actions) for _ in range(3)
-        )
+        self._action_slope, self._through_zsa = (like.new_empty(rows, actions) for _ in range(2))
         self.values, self._errors, self._slopes, self._next = (like.new_zeros(2, rows) for _ in range(4))
         self._actor_values = like.new_zeros(rows, 1)
         self._ascent = like.new_full((1, 1), -1 / rows)
@@ -171,8 +169,8 @@ class FusedSale(TorchDescent):
         """Fill the action with the actor's."""
         torch.mm(self._seen, side.first, out=self._actor_own.raw)
         self._actor_own.normalise(self._acted[:, : side.width])
-        self._policy.forward(side.actor, self._before_tanh)
-        torch.tanh(self._before_tanh, out=self._action)
+        self._policy.forward(side.actor, self._action)
+        self._action.tanh_()
 
     def _judge(self, critic: _Critic, out: Tensor) -> None:
         """Fill `out` [B, 1] with one critic's values."""
@@ -215,7 +213,7 @@ class FusedSale(TorchDescent):
         torch.mm(self._inputs.t(), self._own.backward_(self._own_slope, own), out=grads.first)
 
     def actor_gradients(self, batch: Batch[Tensor]) -> Tensor:
-        """Those of -mean Q_1, plus the penalty as in `SaleAutograd`."""
+        """Those of -mean Q_1: through the critic's first layer and through zsa."""
         self._fit(batch.obs)
         side = self._online
         self._look(side, batch.obs)
@@ -223,13 +221,12 @@ class FusedSale(TorchDescent):
         self._pair_up(side)
         self._judge(side.critics[0], self._actor_values)
         self._slope_of_action(side)
-        extra = self._penalised()
         first, (body, norms) = self._actor_grads
         below = self._policy.backward(side.actor, self._action_slope, body, norms)
         torch.mm(below, side.actor.transposed[0][:, : side.width], out=self._own_slope)
         own = self._acted[:, : side.width]
         torch.mm(self._seen.t(), self._actor_own.backward_(self._own_slope, own), out=first)
-        return extra - self._actor_values.mean()
+        return -self._actor_values.mean()
 
     def _slope_of_action(self, side: _Side) -> None:
         """Fill the slope of the loss at the actor's output before its tanh: through the first layer and through zsa."""
@@ -244,17 +241,6 @@ class FusedSale(TorchDescent):
         torch.ops.aten.tanh_backward.grad_input(
             self._action_slope, self._action, grad_input=self._action_slope
         )
-
-    def _penalised(self) -> Tensor | float:
-        """Add the slope of penalty x mean |Q_1| x mean square of the actions before their tanh; that penalty.
-
-        An action whose tanh is saturated has no slope left to come back by; in units of the value it holds everywhere.
-        """
-        if self.penalty == 0:
-            return 0.0
-        before, weight = self._before_tanh, self.penalty * self._actor_values.abs().mean()
-        self._action_slope.add_(before * weight, alpha=2 / before.numel())
-        return weight * before.square().mean()
 
 
 class _Side:

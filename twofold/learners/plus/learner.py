@@ -57,16 +57,18 @@ class TD3Plus(TD3):
         )
         check_cpu(networks.place, "td3_plus learns")
         self.actor_optimiser.betas = self.critic_optimiser.betas = cfg.adam_betas
-        self.sale = self.engine if isinstance(self.engine, Embeds) else None
-        if self.sale is None and cfg.actor_penalty > 0:
-            raise ConfigError("learner.actor_penalty is for networks.name=sale: choose them, or set it to 0")
-        self.encoder_optimiser = (
-            None if self.sale is None else Adam(self.sale.encoder, cfg.critic_lr, betas=cfg.adam_betas)
-        )
+        self._embed()
         self.bounds = Bounds() if cfg.value_clip else None
         self.normaliser = _normaliser(observation_space) if cfg.normalise_obs else None
         self.encoder_loss = torch.zeros(())
         self._target = torch.zeros(0)
+
+    def _embed(self) -> None:
+        """The encoders of the engine, if it has such, and what teaches them."""
+        cfg, self.sale = self.cfg, self.engine if isinstance(self.engine, Embeds) else None
+        self.encoder_optimiser = (
+            None if self.sale is None else Adam(self.sale.encoder, cfg.critic_lr, betas=cfg.adam_betas)
+        )
 
     # ---- the algorithm ----
 
@@ -180,7 +182,10 @@ class TD3Plus(TD3):
         return super().state_dict() | own
 
     def load_state_dict(self, state: State) -> None:
+        engine = self.engine
         super().load_state_dict(state)
+        if self.engine is not engine:
+            self._embed()
         if self.sale is not None and self.encoder_optimiser is not None:
             load_module(self.sale.encoder.module, state["encoder"], "encoder")
             self.encoder_optimiser.load_state_dict(state["encoder_optimiser"])

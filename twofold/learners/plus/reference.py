@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import cast
 
-import torch
 from torch import Tensor
 
 from twofold.learners.engine import Autograd, Batch
 from twofold.learners.nets import Nets
 from twofold.learners.plus.config import PlusConfig
 from twofold.nets.flat import Flat
-from twofold.nets.sale import Encoder, SaleActor
+from twofold.nets.sale import Encoder
 from twofold.nets.twin import Tensors
 
 
@@ -26,7 +25,7 @@ class SaleAutograd(Autograd):
 
     def __init__(self, nets: Nets, cfg: PlusConfig, encoder: Flat) -> None:
         super().__init__(nets, cfg)
-        self.encoder, self.penalty = encoder, cfg.actor_penalty
+        self.encoder = encoder
         self._frozen = frozen_copies(nets, encoder)
 
     def encoder_gradients(self, batch: Batch[Tensor], following: Tensor) -> Tensor:
@@ -40,12 +39,10 @@ class SaleAutograd(Autograd):
             frozen.lerp_(self.encoder.values[: len(frozen)], share)
 
     def actor_gradients(self, batch: Batch[Tensors]) -> Tensor:
-        """Those of -mean Q_1, plus the penalty times mean |Q_1| times the mean square of actions before their tanh."""
-        obs, actor = cast(Tensor, batch.obs), cast(SaleActor, self.nets.actor.module)
+        """Those of -mean Q_1; the encoders in the critics stay frozen."""
         self.nets.actor.zero_grad()
-        before = actor.before_output(obs)
-        value: Tensor = self.nets.critic.module(obs, torch.tanh(before))[0]
-        loss = self.penalty * value.detach().abs().mean() * before.square().mean() - value.mean()
-        trained = [p for p in actor.parameters() if p.requires_grad]
+        loss = -self.nets.critic.module(batch.obs, self.nets.actor.module(batch.obs))[0].mean()
+        trained = [p for p in self.nets.actor.module.parameters() if p.requires_grad]
         loss.backward(inputs=trained)  # type: ignore[no-untyped-call]
-        return loss.detach()
+        found: Tensor = loss.detach()
+        return found

@@ -20,6 +20,7 @@ from twofold.learners.nets import Nets
 from twofold.learners.plus.config import PlusConfig
 from twofold.learners.policy import Acting, GaussianPolicy
 from twofold.learners.vector import Activation, vector_size
+from twofold.native.library import absent
 from twofold.nets.flat import Flat
 from twofold.nets.sale import Encoder, NumpySale, SaleActor, SaleCritic, Sizes
 from twofold.settings.registry import networks
@@ -85,18 +86,20 @@ class SaleNetworks(ActorCritic):
         )
 
     def engine(self, nets: Nets, cfg: TD3Config, rng: np.random.Generator) -> AnyEngine:
-        """By hand, or by autograd where that is asked for."""
+        """The one that is asked for; with auto the fastest that is there and can."""
         from twofold.learners.plus.fused import FusedSale
+        from twofold.learners.plus.native import NativeSale, refusal
         from twofold.learners.plus.reference import SaleAutograd
 
         if not isinstance(cfg, PlusConfig):
             raise ConfigError("only learner.name=td3_plus teaches the embeddings of networks.name=sale")
         if not cfg.twin:
             raise ConfigError("networks.name=sale need learner.twin=true")
-        if cfg.engine == "native":
-            raise ConfigError("learner.engine=native has no embeddings (networks.name=sale); use engine=auto")
+        encoder = Flat(self.encoder())
+        if cfg.engine == "native" or (cfg.engine == "auto" and not (refusal(nets) or absent())):
+            return NativeSale(nets, cfg, encoder)
         kind = SaleAutograd if cfg.engine == "autograd" else FusedSale
-        return kind(nets, cfg, Flat(self.encoder()))
+        return kind(nets, cfg, encoder)
 
     def policy(
         self, nets: Nets, cfg: TD3Config, *, explore: bool, rows: int, rng: np.random.Generator
