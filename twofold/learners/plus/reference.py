@@ -43,6 +43,6 @@ class SaleAutograd(Autograd):
         self.nets.actor.zero_grad()
         loss = -self.nets.critic.module(batch.obs, self.nets.actor.module(batch.obs))[0].mean()
         trained = [p for p in self.nets.actor.module.parameters() if p.requires_grad]
-        loss.backward(inputs=trained)  # type: ignore[no-untyped-call]
+        loss.backward(inputs=trained)
         found: Tensor = loss.detach()
         return found
