@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP = $(shell cat pyproject.toml constraints.txt setup.py twofold/native/engine.c | cksum | cut -d' ' -f1)
+STAMP = $(shell cat pyproject.toml constraints.txt setup.py twofold/native/*.[ch] | cksum | cut -d' ' -f1)
 
 .PHONY: demo test test-browser check format native sanitize faults scale fuzz dist licences lock learn docs bench clean
 

@@ -5,14 +5,18 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-SOURCE = "twofold/native/engine.c"
-DIGEST = hashlib.sha256((Path(__file__).parent / SOURCE).read_bytes()).hexdigest()[:16]
+FOLDER = Path("twofold/native")
+SOURCES = [FOLDER / "engine.c", FOLDER / "recurrent.c"]
+HEADER = FOLDER / "numbers.h"
+WHOLE = b"".join((Path(__file__).parent / path).read_bytes() for path in (*SOURCES, HEADER))
+DIGEST = hashlib.sha256(WHOLE).hexdigest()[:16]
 
 setup(
     ext_modules=[
         Extension(
             "twofold.native._engine",
-            [SOURCE],
+            [str(path) for path in SOURCES],
+            depends=[str(HEADER)],
             define_macros=[("SOURCE", f'"{DIGEST}"')],
             extra_compile_args=[
                 *("-std=c11", "-O3", "-fopenmp-simd", "-pthread"),

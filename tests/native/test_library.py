@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import twofold.native
-from twofold.native.library import Absent, found_in, library
+from twofold.native.library import SOURCES, Absent, found_in, library
 
 HERE = Path(twofold.native.__file__).parent
 
@@ -26,9 +26,13 @@ def test_a_library_that_cannot_be_loaded_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not list(HERE.glob("_engine*.so")), reason="the native engine was not built")
-def test_a_library_of_another_source_is_not_used(tmp_path: Path) -> None:
+@pytest.mark.parametrize("changed", SOURCES)
+def test_a_library_of_another_source_is_not_used(tmp_path: Path, changed: str) -> None:
     shutil.copy(next(HERE.glob("_engine*.so")), tmp_path)
-    (tmp_path / "engine.c").write_bytes((HERE / "engine.c").read_bytes() + b"\n")
+    for name in SOURCES:
+        shutil.copy(HERE / name, tmp_path)
+    found_in(tmp_path)
+    (tmp_path / changed).write_bytes((HERE / changed).read_bytes() + b"\n")
     with pytest.raises(Absent, match=r"another engine\.c: `make native` builds it again"):
         found_in(tmp_path)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+SOURCES = ("engine.c", "recurrent.c", "numbers.h")  # in the order of setup.py
 LAYERS = 8  # at most so many matrices in a network
 ACTIVATIONS = {"relu": 0, "tanh": 1, "elu": 2}  # those whose derivative follows from their output
 TARGET, CRITIC, ACTOR, ADD, SQUARES, ADAM, TRACK = range(7)  # what `Library.run` can do
@@ -116,6 +117,7 @@ class Library:
         self.team.restype, self.team.argtypes = c_void_p, (c_void_p,)
         self.dismiss = functions.native_dismiss
         self.dismiss.restype, self.dismiss.argtypes = None, (c_void_p,)
+        self.functions = functions  # recurrent.c's are declared where they are used
 
 
 class Absent(Exception):
@@ -138,9 +140,15 @@ def found_in(folder: Path) -> Library:
         found = Library(built)
     except (OSError, AttributeError) as error:
         raise Absent(f"{built} cannot be used ({error}): `make native` builds it again") from None
-    if found.source != hashlib.sha256((folder / "engine.c").read_bytes()).hexdigest()[:16]:
+    if found.source != digest(folder):
         raise Absent(f"{built.name} was built from another engine.c: `make native` builds it again")
     return found
+
+
+def digest(folder: Path) -> str:
+    """What a library built from the C files of this folder says of its source, as in setup.py."""
+    files = [folder / name for name in SOURCES]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files if file.is_file())).hexdigest()[:16]
 
 
 def absent() -> str | None:
