@@ -94,7 +94,13 @@ class Unroll:
     """
 
     def __init__(
-        self, net: Recurrent, steps: int, rows: int, *, native: Sequences | None = None, torch_only: bool = False
+        self,
+        net: Recurrent,
+        steps: int,
+        rows: int,
+        *,
+        native: Sequences | None = None,
+        torch_only: bool = False,
     ) -> None:
         self.copies, self.steps, self.rows, self.width = net.copies, steps, rows, net.width
         like, size = net.enter, (net.copies, steps, rows)
@@ -186,10 +192,17 @@ class Unroll:
             else:
                 self._backward(net, k, slopes.reshape(-1, net.outputs), of_states, steps)
 
-    def _backward_native(self, native: Sequences, net: Recurrent, k: int, d_q: Tensor, d_hidden: Tensor | None) -> None:
+    def _backward_native(
+        self, native: Sequences, net: Recurrent, k: int, d_q: Tensor, d_hidden: Tensor | None
+    ) -> None:
         fields = self._fields(native, net, k, len(d_q))
         fields.d_q, fields.d_memory = d_q.data_ptr(), None if d_hidden is None else d_hidden.data_ptr()
-        for name, matrix in (("d_enter", net.enter), ("d_into", net.gates), ("d_recur", net.recur), ("d_leave", net.leave)):
+        for name, matrix in (
+            ("d_enter", net.enter),
+            ("d_into", net.gates),
+            ("d_recur", net.recur),
+            ("d_leave", net.leave),
+        ):
             setattr(fields, name, _grad(matrix)[k].data_ptr())
         call(native.recurrent[1], fields)
 

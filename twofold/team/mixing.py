@@ -34,7 +34,11 @@ class Mixing:
         if len(at) > self._room:
             self._make(len(state))
         self._states[: len(at), :-1] = state[at]
-        self._mixer, self._values, joint = mixer, values.contiguous(), torch.empty(len(at), dtype=values.dtype)
+        self._mixer, self._values, joint = (
+            mixer,
+            values.contiguous(),
+            torch.empty(len(at), dtype=values.dtype),
+        )
         self._fields = MixerFields(
             multiply=self._native.multiply,
             rows=len(at), state=self.state, agents=self.agents, embed=self.embed, hyper=self.hyper,
