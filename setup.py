@@ -6,15 +6,16 @@ from pathlib import Path
 from setuptools import Extension, setup
 
 FOLDER = "twofold/native"
-SOURCE, *HEADERS = (f"{FOLDER}/{name}" for name in ("engine.c", "layers.h", "sale.h", "threads.h"))
-CODE = b"".join((Path(__file__).parent / file).read_bytes() for file in (SOURCE, *HEADERS))
+SOURCES = [f"{FOLDER}/{name}" for name in ("engine.c", "recurrent.c")]
+HEADERS = [f"{FOLDER}/{name}" for name in ("layers.h", "numbers.h", "sale.h", "threads.h")]
+CODE = b"".join((Path(__file__).parent / file).read_bytes() for file in (*SOURCES, *HEADERS))
 DIGEST = hashlib.sha256(CODE).hexdigest()[:16]
 
 setup(
     ext_modules=[
         Extension(
             "twofold.native._engine",
-            [SOURCE],
+            SOURCES,
             depends=HEADERS,
             define_macros=[("SOURCE", f'"{DIGEST}"')],
             extra_compile_args=[

@@ -1,13 +1,14 @@
 """QMIX here and in EPyMARL, in turns: speed, and what the same steps teach.
 
-    python benchmarks/team_peers.py --checkout=FOLDER [--python=PYTHON] [--short]
+    python benchmarks/team_peers.py --checkout=FOLDER [--python=PYTHON] [--short] [PART ...]
 
 FOLDER is a checkout of EPyMARL, PYTHON an interpreter that has what it needs (sacred, torch, lbforaging; nothing of it
 is part of this repository). Both train QMIX with the same settings on the same foraging tasks, with one thread: GRU of
 64, last action and agent as inputs, 32 episodes a batch, one-step targets, one update for each episode, or for eight
 where eight rows play. Speed is the difference between a longer and a shorter run, in processor time of the process and
 all of its children, so that starting counts for nothing and a busy machine for little. Then the return of tests after
-the same steps. Writes benchmarks/results/team/team_peers.{json,md}. Without a checkout it says so.
+the same steps. Every part is kept as soon as it is measured, in benchmarks/results/team/team_peers.{json,md}, and can
+be asked for alone: one_row, eight_rows, easy, coop. Without a checkout it says so.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ from twofold.store.provenance import provenance
 
 RESULTS = Path(__file__).resolve().parent / "results" / "team"
 ROOT = RESULTS.parents[2]
-TASKS = {"lbforaging:Foraging-5x5-2p-1f-coop-v3": 25, "lbforaging:Foraging-8x8-2p-1f-coop-v3": 50}
+TASKS = {"lbforaging:Foraging-5x5-2p-1f-v3": 25, "lbforaging:Foraging-5x5-2p-1f-coop-v3": 25}
+PARTS = ("one_row", "eight_rows", "easy", "coop")
+NAMES = ("twofold", "epymarl")
 TEST_EPISODES = 100
 # Theirs and ours, name by name.
 THEIRS = ("use_rnn=True", "obs_last_action=True", "use_cuda=False", "standardise_rewards=True", "lr=0.0005")
@@ -107,7 +110,7 @@ def processor_seconds(work: Callable[[Path], object]) -> float:
 
 def speeds(runs: Trainings, rows: int, sizes: tuple[int, int], rounds: int) -> dict[str, Any]:
     """Steps per second of processor time, of both in turns; medians."""
-    task, (few, many) = next(iter(TASKS)), sizes
+    task, (few, many) = list(TASKS)[-1], sizes
     found: dict[str, list[float]] = {"twofold": [], "epymarl": []}
     for _ in range(rounds):
         for name, train in (("twofold", runs.ours), ("epymarl", runs.theirs)):
@@ -117,7 +120,15 @@ def speeds(runs: Trainings, rows: int, sizes: tuple[int, int], rounds: int) -> d
             )
             found[name].append((many - few) / (long - short))
     medians = {name: statistics.median(values) for name, values in found.items()}
-    return {"rows": rows, "steps": sizes, **medians, "ratio": medians["twofold"] / medians["epymarl"]}
+    # One update for each episode, or for as many as there are rows; an untrained team mostly plays to the limit of time.
+    share = 1 / (TASKS[task] * rows)
+    return {
+        "rows": rows,
+        "steps": sizes,
+        "updates_per_step": share,
+        **medians,
+        "ratio": medians["twofold"] / medians["epymarl"],
+    }
 
 
 def curves(runs: Trainings, task: str, steps: int, seeds: int) -> dict[str, Any]:
@@ -131,25 +142,42 @@ def curves(runs: Trainings, task: str, steps: int, seeds: int) -> dict[str, Any]
 
 
 def page(record: dict[str, Any]) -> str:
-    """The record as Markdown."""
+    """The record as Markdown, with the parts that it has."""
     speed = [
-        [str(one["rows"]), f"{one['twofold']:,.0f}", f"{one['epymarl']:,.0f}", f"{one['ratio']:.1f}"]
-        for one in record["speed"]
+        [
+            str(one["rows"]),
+            *(f"{one[name]:,.0f}" for name in NAMES),
+            *(f"{one[name] * one['updates_per_step']:.1f}" for name in NAMES),
+            f"{one['ratio']:.1f}",
+        ]
+        for one in (record[name] for name in PARTS[:2] if name in record)
     ]
     learnt = [
-        [one["task"].split(":")[1], name, *(_cell(one[name], at, one["steps"]) for at in range(1, 7))]
-        for one in record["learning"]
-        for name in ("twofold", "epymarl")
+        [
+            one["task"].split(":")[1],
+            f"{one['steps']:,}",
+            name,
+            *(_cell(one[name], at, one["steps"]) for at in range(1, 7)),
+        ]
+        for one in (record[name] for name in PARTS[2:] if name in record)
+        for name in NAMES
     ]
-    head = ["task", "", *(f"{at}/6" for at in range(1, 7))]
-    steps = ", ".join(f"{one['task'].split(':')[1]} {one['steps']:,}" for one in record["learning"])
+    titles = [
+        "rows",
+        *(f"{name}: steps/s" for name in NAMES),
+        *(f"{name}: about updates/s" for name in NAMES),
+        "ratio",
+    ]
+    head = ["task", "steps", "", *(f"{at}/6" for at in range(1, 7))]
     where = f"{record['machine']['cpu']}, commit {record['commit']}; EPyMARL {record['checkout']}"
+    missing = ", ".join(name for name in PARTS if name not in record)
     about = (__doc__ or "").split("\n\n")[2].strip()
     return (
-        f"# QMIX beside EPyMARL\n\n`{record['command']}`: {where}.\n\n## Steps per second of processor time\n\n"
-        f"{table(['rows', 'twofold', 'EPyMARL', 'ratio'], speed)}\n\n## Mean return of tests ({steps} steps, "
-        f"{record['seeds']} seed(s), {TEST_EPISODES} episodes)\n\n{table(head, learnt)}\n\n{about}\n\n"
-        "A time limit ends an episode in both.\n"
+        f"# QMIX beside EPyMARL\n\n`{record['command']}`: {where}.\n\n## Speed, per second of processor time\n\n"
+        f"{table(titles, speed)}\n\n## Mean return of tests ({record['seeds']} seed, {TEST_EPISODES} episodes)\n\n"
+        f"{table(head, learnt)}\n\nOne seed shows no difference in learning; it shows that both learn the same task.\n\n"
+        f"{about}\n\nA time limit ends an episode in both.\n"
+        + (f"\nNot measured: {missing}.\n" if missing else "")
     )
 
 
@@ -167,27 +195,35 @@ def main() -> int:
     parser.add_argument("--checkout", type=Path)
     parser.add_argument("--python", type=Path, default=Path(sys.executable))
     parser.add_argument("--short", action="store_true", help="only to see that everything works")
+    parser.add_argument("parts", nargs="*", choices=PARTS)
     given = parser.parse_args()
     if given.checkout is None or not (given.checkout / "src" / "main.py").is_file():
         print("skipped: --checkout=FOLDER must name a checkout of EPyMARL")
         return 0
     runs, short = Trainings(given.checkout, given.python), given.short
-    rounds, seeds, steps = (1, 1, 2_000) if short else (2, 1, 60_000)
-    record: dict[str, Any] = {
-        **provenance("python benchmarks/team_peers.py --checkout=FOLDER --python=PYTHON")
+    rounds, seeds, steps = (1, 1, 2_000) if short else (2, 1, 30_000)
+    measured: dict[str, Callable[[], dict[str, Any]]] = {
+        "one_row": lambda: speeds(runs, 1, (1_500, 3_000 if short else 6_000), rounds),
+        "eight_rows": lambda: speeds(runs, 8, (4_000, 8_000 if short else 24_000), rounds),
     }
-    record |= {"machine": bench_facts.machine(), "checkout": bench_facts.commit_of(str(given.checkout))}
-    record["seeds"] = seeds
-    record["speed"] = [
-        speeds(runs, 1, (1_500, 3_000 if short else 6_000), rounds),
-        speeds(runs, 8, (4_000, 8_000 if short else 24_000), rounds),
-    ]
-    record["learning"] = [curves(runs, task, steps, seeds) for task in TASKS]
-    print(page(record))
-    if not short:
-        (RESULTS / "team_peers.json").write_text(json.dumps(record, indent=1) + "\n")
-        (RESULTS / "team_peers.md").write_text(page(record))
+    for name, task in zip(PARTS[2:], TASKS, strict=True):
+        measured[name] = lambda task=task: curves(runs, task, steps, seeds)  # type: ignore[misc]
+    for part in given.parts or PARTS:
+        record = before() | provenance("python benchmarks/team_peers.py --checkout=FOLDER --python=PYTHON")
+        record |= {"machine": bench_facts.machine(), "checkout": bench_facts.commit_of(str(given.checkout))}
+        record |= {"seeds": seeds, part: measured[part]()}
+        print(page(record))
+        if not short:
+            (RESULTS / "team_peers.json").write_text(json.dumps(record, indent=1) + "\n")
+            (RESULTS / "team_peers.md").write_text(page(record))
     return 0
+
+
+def before() -> dict[str, Any]:
+    """What was measured already."""
+    path = RESULTS / "team_peers.json"
+    found: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+    return found
 
 
 if __name__ == "__main__":

@@ -12,14 +12,14 @@ import pytest
 import torch
 
 import twofold.native
-from twofold.native.library import Library, absent
+from twofold.native.library import SOURCES, Library, absent
 
-SOURCE = Path(twofold.native.__file__).with_name("engine.c")
+FOLDER = Path(twofold.native.__file__).parent
 needs_native = pytest.mark.skipif(absent() is not None, reason=f"no native engine: {absent()}")
 
 
 def double(folder: Path) -> Library:
-    """`engine.c` compiled for float64, in which rounding hides nothing; CFLAGS as for the installed one."""
+    """The C files compiled for float64, in which rounding hides nothing; CFLAGS as for the installed one."""
     compiler, path = shutil.which("cc"), folder / "engine64.so"
     if compiler is None:
         pytest.skip("no C compiler")
@@ -31,7 +31,7 @@ def double(folder: Path) -> Library:
         "-fPIC",
         "-shared",
         "-pthread",
-        str(SOURCE),
+        *(str(FOLDER / name) for name in SOURCES if name.endswith(".c")),
         "-o",
         str(path),
     ]

@@ -16,7 +16,7 @@ LAYERS = 8  # at most so many matrices in a network
 ACTIVATIONS = {"relu": 0, "tanh": 1, "elu": 2}  # those whose derivative follows from their output
 TARGET, CRITIC, ACTOR, ADD, SQUARES, ADAM, TRACK = range(7)  # what `Library.run` can do
 SALE_ENCODER, SALE_TARGET, SALE_LOOK, SALE_CRITIC, SALE_ACTOR = range(7, 12)
-SOURCES = ("engine.c", "layers.h", "sale.h", "threads.h")
+SOURCES = ("engine.c", "recurrent.c", "layers.h", "numbers.h", "sale.h", "threads.h")
 # Fortran's name of the products and what limits their threads: MKL in torch, OpenBLAS in torch or numpy.
 _BLAS = (
     ("{}gemm_", "MKL_Set_Num_Threads_Local"),
@@ -146,6 +146,7 @@ class Library:
         self.team.restype, self.team.argtypes = c_void_p, (c_void_p,)
         self.dismiss = functions.native_dismiss
         self.dismiss.restype, self.dismiss.argtypes = None, (c_void_p,)
+        self.functions = functions  # recurrent.c's are declared where they are used
 
 
 class Absent(Exception):
@@ -168,10 +169,14 @@ def found_in(folder: Path) -> Library:
         found = Library(built)
     except (OSError, AttributeError) as error:
         raise Absent(f"{built} cannot be used ({error}): `make native` builds it again") from None
-    sources = b"".join((folder / name).read_bytes() for name in SOURCES)
-    if found.source != hashlib.sha256(sources).hexdigest()[:16]:
+    if found.source != digest(folder):
         raise Absent(f"{built.name} was built from another source: `make native` builds it again")
     return found
+
+
+def digest(folder: Path) -> str:
+    """What a library built from the C files of this folder says of its source, as in setup.py."""
+    return hashlib.sha256(b"".join((folder / name).read_bytes() for name in SOURCES)).hexdigest()[:16]
 
 
 def absent() -> str | None:

@@ -2,6 +2,7 @@
 
 Every matrix holds its bias as its last row and every input block a last column of ones, so that biases and their
 gradients are part of the products. `copies` networks of one shape run side by side: K is that axis, T time, R rows.
+Where there is a C compiler, `native/recurrent.c` does the work and leaves out rows whose episodes are over.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from twofold.native.sequence import RecurrentFields, Sequences, call, rows, sequences
 from twofold.nets.stack import block
 
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input
@@ -85,10 +89,19 @@ class Unroll:
     """Room to run a `Recurrent` over up to `steps` steps of `rows` rows, forwards and backwards.
 
     Fill `x` [K, T, R, inputs], call `forward`, then `backward`, which writes the gradients of the last `forward`
-    into the parameters' `.grad` in place (they must exist, as with `Flat`).
+    into the parameters' `.grad` in place (they must exist, as with `Flat`). `live` [T] tells how many rows from the
+    first on matter at each step, never more than at the step before; behind them nothing is promised.
     """
 
-    def __init__(self, net: Recurrent, steps: int, rows: int) -> None:
+    def __init__(
+        self,
+        net: Recurrent,
+        steps: int,
+        rows: int,
+        *,
+        native: Sequences | None = None,
+        torch_only: bool = False,
+    ) -> None:
         self.copies, self.steps, self.rows, self.width = net.copies, steps, rows, net.width
         like, size = net.enter, (net.copies, steps, rows)
 
@@ -100,12 +113,17 @@ class Unroll:
 
         self._x, self._entered = room(net.inputs, ones=True), room(net.width, ones=True)
         self._hidden = room(net.width, ones=True, more=1)  # _hidden[:, t] is the state before step t
-        self._rz, self._candidate, self._past = room(2 * net.width), room(net.width), room(net.width)
+        self._gates, self._past = room(3 * net.width), room(net.width)
+        self._rz, self._candidate = self._gates[..., : 2 * net.width], self._gates[..., 2 * net.width :]
         self._q = room(net.outputs)
         # Columns: candidate's past, reset, update, candidate: the first three face `recur`, the last three `gates`.
         self._slopes = room(4 * net.width)
         self._d_hidden, self._d_entered = room(net.width), room(net.width)
         self._carry, self._scratch = torch.empty(2, rows, net.width, dtype=like.dtype, device=like.device)
+        self.live: NDArray[np.int64] = np.full(steps, rows, np.int64)
+        self._native = None if torch_only else native or sequences(like)
+        self._sums = torch.empty(rows, 3 * net.width, dtype=like.dtype) if self._native else None
+        steps = 0 if self._native else steps
         self._views = [[self._views_of(k, t) for t in range(steps)] for k in range(net.copies)]
 
     def _views_of(self, k: int, t: int) -> _Views:
@@ -135,7 +153,10 @@ class Unroll:
     def forward(self, net: Recurrent, steps: int) -> Tensor:
         """Outputs for the first `steps` steps of `x`, from a zero state: a view [K, steps, R, outputs]."""
         for k in range(self.copies):
-            self._forward(net, k, steps)
+            if self._native is not None:
+                call(self._native.recurrent[0], self._fields(self._native, net, k, steps))
+            else:
+                self._forward(net, k, steps)
         return self._q[:, :steps]
 
     def _forward(self, net: Recurrent, k: int, steps: int) -> None:
@@ -165,9 +186,39 @@ class Unroll:
         """Gradients of the parameters from those of the outputs [K, T, R, outputs] (and of the states)."""
         steps = d_q.shape[1]
         for k in range(self.copies):
-            self._backward(
-                net, k, d_q[k].reshape(-1, net.outputs), None if d_hidden is None else d_hidden[k], steps
-            )
+            slopes, of_states = d_q[k].contiguous(), None if d_hidden is None else d_hidden[k].contiguous()
+            if self._native is not None:
+                self._backward_native(self._native, net, k, slopes, of_states)
+            else:
+                self._backward(net, k, slopes.reshape(-1, net.outputs), of_states, steps)
+
+    def _backward_native(
+        self, native: Sequences, net: Recurrent, k: int, d_q: Tensor, d_hidden: Tensor | None
+    ) -> None:
+        fields = self._fields(native, net, k, len(d_q))
+        fields.d_q, fields.d_memory = d_q.data_ptr(), None if d_hidden is None else d_hidden.data_ptr()
+        for name, matrix in (
+            ("d_enter", net.enter),
+            ("d_into", net.gates),
+            ("d_recur", net.recur),
+            ("d_leave", net.leave),
+        ):
+            setattr(fields, name, _grad(matrix)[k].data_ptr())
+        call(native.recurrent[1], fields)
+
+    def _fields(self, native: Sequences, net: Recurrent, k: int, steps: int) -> RecurrentFields:
+        """What the C side works on; all of it stays where it is until the call is over."""
+        assert self._sums is not None
+        return RecurrentFields(
+            multiply=native.multiply, live=self.live.ctypes.data,
+            steps=steps, rows=self.rows, inputs=net.inputs, width=net.width, outputs=net.outputs,
+            x=rows(self._x[k]), entered=rows(self._entered[k]), hidden=rows(self._hidden[k]),
+            gates=self._gates[k].data_ptr(), past=self._past[k].data_ptr(), q=self._q[k].data_ptr(),
+            slopes=self._slopes[k].data_ptr(), d_hidden=self._d_hidden[k].data_ptr(),
+            d_entered=self._d_entered[k].data_ptr(), carry=self._carry.data_ptr(), scratch=self._sums.data_ptr(),
+            enter=net.enter[k].data_ptr(), into=net.gates[k].data_ptr(),
+            recur=net.recur[k].data_ptr(), leave=net.leave[k].data_ptr(),
+        )  # fmt: skip
 
     def _backward(self, net: Recurrent, k: int, d_q: Tensor, d_hidden: Tensor | None, steps: int) -> None:
         width, flat = self.width, steps * self.rows

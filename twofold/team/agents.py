@@ -174,13 +174,12 @@ def fill_episodes(nets: TeamNetworks, x: Tensor, obs: Tensor, action: Tensor) ->
     if nets.copies > 1:
         nets.fill(x, by_agent, before)
         return
-    # Shared weights: the rows of one step are (agent, episode), so the agent axis moves behind time.
-    rows = x[0].view(steps, agents, batch, -1).transpose(0, 1)
-    nets.fill(rows, by_agent, before)
+    # Shared weights: the rows of one step are (episode, agent), so that those of the longest episodes come first.
+    nets.fill(x[0].unflatten(1, (batch, agents)).permute(2, 0, 1, 3), by_agent, before)
 
 
 def by_agent(q: Tensor, shape: TeamShape) -> Tensor:
     """[K, T, R, n] of an unroll as [A, T, B, n]."""
     if q.shape[0] == shape.agents and shape.agents > 1:
         return q
-    return q[0].view(q.shape[1], shape.agents, -1, q.shape[-1]).transpose(0, 1)
+    return q[0].view(q.shape[1], -1, shape.agents, q.shape[-1]).permute(2, 0, 1, 3)

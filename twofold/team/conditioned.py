@@ -43,7 +43,7 @@ class ConditionedConfig(TeamConfig):
 
 @dataclass(frozen=True)
 class RowBatch:
-    """Episodes as rows (agent, episode) with time first, R = A * B."""
+    """Episodes as rows (episode, agent) with time first, R = B * A."""
 
     obs: Tensor  # [T + 1, R, d]
     state: Tensor  # [T + 1, R, s]
@@ -61,10 +61,10 @@ def rows_of(batch: Episode, steps: int, place: torch.device | None = None) -> Ro
     agents = data.action.shape[0]
 
     def each(team: Tensor) -> Tensor:  # [T, B, ...] for the whole team -> [T, R, ...]
-        return team.unsqueeze(1).expand(-1, agents, *team.shape[1:]).flatten(1, 2)
+        return team.unsqueeze(2).expand(-1, -1, agents, *team.shape[2:]).flatten(1, 2)
 
     def own(by_agent: Tensor) -> Tensor:  # [A, T, B, ...] -> [T, R, ...]
-        return by_agent.transpose(0, 1).flatten(1, 2)
+        return by_agent.permute(1, 2, 0, *range(3, by_agent.dim())).flatten(1, 2)
 
     obs = torch.from_numpy(batch.obs["obs"][:, : steps + 1]).to(place).permute(2, 1, 0, 3)
     return RowBatch(
@@ -79,12 +79,12 @@ def _others(batch: Episode, action: Tensor, steps: int) -> Tensor:
     mates = [
         torch.stack([action[j] for j in range(agents) if j != i], -1) for i in range(agents) if agents > 1
     ]
-    parts = [torch.stack(mates, 1).flatten(1, 2)] if mates else []
+    parts = [torch.stack(mates, 2).flatten(1, 2)] if mates else []
     if "others" in batch.obs:
         hidden = (
             torch.from_numpy(batch.obs["others"][:, 1 : steps + 1]).to(action.device).long().transpose(0, 1)
         )
-        parts.append(hidden.unsqueeze(1).expand(-1, agents, -1, -1).flatten(1, 2))
+        parts.append(hidden.unsqueeze(2).expand(-1, -1, agents, -1).flatten(1, 2))
     return torch.cat(parts, -1)
 
 

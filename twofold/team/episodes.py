@@ -90,3 +90,21 @@ def _stored(dtype: DTypeLike) -> DTypeLike:
 def longest(filled: Array) -> int:
     """Steps of the longest episode of a batch [B, T]: nothing needs computing after it."""
     return max(1, int(np.flatnonzero(filled.any(axis=0)).max(initial=-1)) + 1)
+
+
+def longest_first(batch: Episode, steps: int) -> Episode:
+    """The first `steps` steps of a batch, its episodes in the order of their lengths."""
+    order = np.argsort(-batch.filled.sum(axis=1, dtype=np.int64), kind="stable")
+
+    def first(leaf: Array) -> Array:
+        return leaf[order, : steps + leaf.shape[1] - batch.filled.shape[1]]
+
+    obs = {name: first(leaf) for name, leaf in batch.obs.items()}
+    return Episode(obs, *map(first, (batch.action, batch.reward, batch.terminated, batch.filled)))
+
+
+def going_on(filled: Array, steps: int) -> Array:
+    """At each of `steps` + 1 observations of a batch [B, T], the episodes up to the last one that has it."""
+    lengths = filled.sum(axis=1, dtype=np.int64)
+    has = np.arange(steps + 1)[:, None] <= lengths  # [T + 1, B]
+    return (has * np.arange(1, len(lengths) + 1)).max(axis=1)

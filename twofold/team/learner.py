@@ -19,6 +19,7 @@ from twofold.team.agents import TeamPolicy, by_agent
 from twofold.team.episodes import Episode
 from twofold.team.learning import AgentUnroll, EpisodeLearner, Given, TeamConfig, lambda_returns, weights_of
 from twofold.team.mixers import JointValue, MixerName, Monotonic, Sum
+from twofold.team.mixing import Mixing, mixing
 from twofold.team.optimise import RewardScale, Target
 
 
@@ -81,6 +82,7 @@ class QLearner(EpisodeLearner):
         self.target = Target(target, self.online, cfg.target_update_interval)
         self.scale = RewardScale(cfg.standardise_rewards)
         self._unroll = AgentUnroll(self.nets, self.agent)
+        self._mixing = mixing(self.mixer)  # on the device where the weights now are
         self._kept = {"online": self.online, "target": self.target, "scale": self.scale}
         self._acts = {"agent": self.agent}
 
@@ -108,19 +110,50 @@ class QLearner(EpisodeLearner):
     def learn(self, batch: Episode, steps: int) -> None:
         """Squared errors against the target networks' values, through the mixer and back through time."""
         data, unroll = cut(batch, steps, self.nets.place), self._unroll.filled(batch, steps)
-        qtran = self.cfg.mixer == "qtran"
         after = by_agent(unroll.forward(self.target_agent, steps + 1), self.shape)[:, 1:].clone()
-        memory_after = self._memory(unroll, steps)[1:].clone() if qtran else None
-        q = unroll.forward(self.agent, steps + 1).detach().requires_grad_()
-        memory = self._memory(unroll, steps).detach().requires_grad_() if qtran else None
+        memory_after = self._memory(unroll, steps)[1:].clone() if self.cfg.mixer == "qtran" else None
+        q = unroll.forward(self.agent, steps + 1)
         self.online.zero_grad()
+        if self._mixing is None:
+            self._by_autograd(unroll, q, after, memory_after, data)
+        else:
+            unroll.backward(self.agent, self._by_hand(self._mixing, q, after, data))
+        self._metrics["grad_norm"] = self.online.descend()
+        self.target.track(self.updates)
+
+    def _by_autograd(
+        self, unroll: Unroll, q: Tensor, after: Tensor, memory_after: Tensor | None, data: TeamBatch
+    ) -> None:
+        """Gradients of whatever loss there is; only the way back through time is by hand."""
+        q, steps = q.detach().requires_grad_(), len(data.reward)
+        memory = None if memory_after is None else self._memory(unroll, steps).detach().requires_grad_()
         loss = self._loss(by_agent(q, self.shape), after, memory, memory_after, data)
         torch.autograd.backward(loss)
         assert q.grad is not None
         unroll.backward(self.agent, q.grad, None if memory is None else self._memory_gradient(memory))
         self._metrics["loss"] = loss.detach()
-        self._metrics["grad_norm"] = self.online.descend()
-        self.target.track(self.updates)
+
+    def _by_hand(self, mixing: Mixing, q: Tensor, after: Tensor, data: TeamBatch) -> Tensor:
+        """QMIX's loss and gradients of q [K, T + 1, R, n], over the steps that were played alone."""
+        assert isinstance(self.mixer, Monotonic) and isinstance(self.target_mixer, Monotonic)
+        values, played = by_agent(q, self.shape), data.mask.flatten().nonzero().squeeze(1)
+        ahead = values[:, 1:] if self.cfg.double_q else after
+        best = ahead.masked_fill(~data.avail[:, 1:], -torch.inf).max(-1).indices
+        next_value = q.new_zeros(data.mask.shape)
+        next_value.view(-1)[played] = mixing.forward(
+            self.target_mixer, _rows(_at(after, best))[played], data.state[1:].flatten(0, 1), played
+        )
+        target = self._target(next_value, data).flatten()[played]
+        chosen = _rows(_at(values[:, :-1], data.action))[played]
+        joint = mixing.forward(self.mixer, chosen, data.state[:-1].flatten(0, 1), played)
+        error = joint - target
+        self._metrics["loss"], self._metrics["q_mean"] = error.square().mean(), joint.mean()
+        d_values = q.new_zeros(data.mask.numel(), self.shape.agents)
+        d_values[played] = mixing.backward(error * (2 / len(played)))
+        d_q = torch.zeros_like(q)
+        slopes = d_values.view(*data.mask.shape, -1).permute(2, 0, 1).unsqueeze(-1)
+        by_agent(d_q, self.shape)[:, :-1].scatter_(-1, data.action.unsqueeze(-1), slopes)
+        return d_q
 
     def _loss(
         self, q: Tensor, after: Tensor, memory: Tensor | None, memory_after: Tensor | None, data: TeamBatch
@@ -185,11 +218,16 @@ class QLearner(EpisodeLearner):
         by_agent_first = memory.grad.permute(2, 0, 1, 3)  # [A, T, B, h]
         if self.agent.copies > 1:
             return by_agent_first
-        return by_agent_first.transpose(0, 1).flatten(1, 2).unsqueeze(0)
+        return by_agent_first.permute(1, 2, 0, 3).flatten(1, 2).unsqueeze(0)
 
 
 def _together(agent: Recurrent, mixer: nn.Module | None) -> nn.ModuleList:
     return nn.ModuleList([agent] if mixer is None else [agent, mixer])
+
+
+def _rows(values: Tensor) -> Tensor:
+    """[A, T, B] as [T * B, A]."""
+    return values.permute(1, 2, 0).flatten(0, 1)
 
 
 def _at(values: Tensor, action: Tensor) -> Tensor:

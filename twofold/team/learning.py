@@ -17,7 +17,7 @@ from twofold.core.schedules import Schedule
 from twofold.core.seeding import Generators
 from twofold.nets.recurrent import Recurrent, Unroll
 from twofold.team.agents import TeamNetworks, fill_episodes
-from twofold.team.episodes import Episode, EpisodeWriter, longest
+from twofold.team.episodes import Episode, EpisodeWriter, going_on, longest, longest_first
 from twofold.team.optimise import Kept, OptimiserName, Weights
 from twofold.team.worlds.space import Space
 
@@ -91,9 +91,10 @@ class EpisodeLearner(ABC):
         return EpisodeWriter(rows, *self._spaces)
 
     def update(self, batch: Episode) -> None:
-        """One gradient step on whole episodes; nothing is computed behind the longest."""
+        """One gradient step on whole episodes, the longest first; nothing is computed behind their ends."""
         self.updates += 1
-        self.learn(batch, longest(batch.filled))
+        steps = longest(batch.filled)
+        self.learn(longest_first(batch, steps), steps)
 
     @abstractmethod
     def learn(self, batch: Episode, steps: int) -> None:
@@ -140,10 +141,11 @@ class AgentUnroll:
 
     def filled(self, batch: Episode, steps: int) -> Unroll:
         """Room whose inputs are those of the first `steps` + 1 observations."""
-        count, limit = batch.filled.shape
-        rows = self.nets.shape.agents * count // self.agent.copies
+        each = self.nets.shape.agents // self.agent.copies  # rows of an episode
+        rows = each * len(batch.filled)
         if self._room is None or self._room.rows != rows:
-            self._room = Unroll(self.agent, limit + 1, rows)
+            self._room = Unroll(self.agent, self.nets.shape.limit + 1, rows)
+        self._room.live[: steps + 1] = each * going_on(batch.filled, steps)
         place = self._room.x.device
         obs, action = torch.from_numpy(batch.obs["obs"]), torch.from_numpy(batch.action[:, :steps])
         obs, action = obs[:, : steps + 1].to(place), action.long().to(place)
