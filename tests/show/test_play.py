@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
