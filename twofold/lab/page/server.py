@@ -6,7 +6,6 @@ No path is ever built from a request: runs, films and panels are chosen among th
 from __future__ import annotations
 
 import secrets
-import socket
 import subprocess
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -21,6 +20,7 @@ from starlette.routing import Route
 
 from twofold.base.errors import CheckpointError, UserError
 from twofold.base.foreign_json import log_records, names, parse_json
+from twofold.base.listening import listen
 from twofold.base.regular import is_folder, is_there, open_regular, read_regular
 from twofold.base.values import Json, Values
 from twofold.lab.compare import compare, score_named, to_data
@@ -45,7 +45,6 @@ from twofold.settings.config import neutral
 from twofold.show.panels import read_panel
 from twofold.show.style import to_bytes
 
-PORT = 8642
 _STATIC = Path(__file__).resolve().parent / "static"
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _FILM_TYPES = {
@@ -288,20 +287,8 @@ def address(port: int, token: str) -> str:
     return f"http://127.0.0.1:{port}/#token={token}"
 
 
-def listen(port: int) -> socket.socket:
-    """A socket of this machine only; port 0 takes any that is free."""
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind(("127.0.0.1", port))
-    except OSError as error:
-        listening.close()
-        raise UserError(f"port {port} cannot be used ({error.strerror}): give another --port") from None
-    return listening
-
-
 def serve(
-    place: Path, port: int = PORT, token: str | None = None, announce: Callable[[str], None] = lambda _: None
+    place: Path, port: int = 0, token: str | None = None, announce: Callable[[str], None] = lambda _: None
 ) -> None:
     """Serve the page until interrupted; from another machine it is reached through ssh -L."""
     import uvicorn
@@ -309,7 +296,7 @@ def serve(
     if not is_folder(place) and (place != _USUAL or is_there(place)):
         raise UserError(f"{place} is not a directory: give the folder that holds your runs")
     secret = token or secrets.token_urlsafe(24)
-    with listen(port) as listening:
+    with listen("127.0.0.1", port) as listening:
         chosen = listening.getsockname()[1]
         app = make_app(place, secret, chosen)
         config = uvicorn.Config(app, log_level="error", access_log=False, server_header=False, lifespan="off")
