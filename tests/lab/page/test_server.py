@@ -158,6 +158,15 @@ def test_groups_come_with_their_numbers_and_runs(here: Served, runs: Path) -> No
     assert found["metrics"][0] == "return" and "learning: updates" in found["metrics"]
 
 
+def test_no_name_of_a_folder_and_no_number_of_a_setting_spoils_an_answer(tmp_path: Path) -> None:
+    odd = {"learner.gamma": float("nan"), "learner.tau": float("inf")}
+    make_run(tmp_path / "\udcff\x1b[2J", settings=odd)
+    with served(tmp_path) as here:
+        run = overview(here)["groups"][0]["runs"][0]["id"]
+        settings = {one["name"]: one["value"] for one in here.ask("one", run=run)[1]["settings"]}
+    assert (settings["learner.gamma"], settings["learner.tau"]) == ("nan", "inf")
+
+
 def test_nothing_new_is_a_short_answer(here: Served) -> None:
     version = overview(here)["version"]
     assert here.ask("runs", {"version": version})[1] == {"version": version, "same": True}

@@ -5,6 +5,8 @@ No path is ever built from a request: runs, films and panels are chosen among th
 
 from __future__ import annotations
 
+import json
+import math
 import secrets
 import subprocess
 from collections import deque
@@ -277,9 +279,25 @@ def _answer(question: Callable[[Asked], object]) -> Answering:
             found = await run_in_threadpool(question, asked)
         except UserError as error:
             return JSONResponse({"error": str(error)}, 404)
-        return found if isinstance(found, Response) else JSONResponse(found)
+        return found if isinstance(found, Response) else Response(_told(found), media_type="application/json")
 
     return answer
+
+
+def _told(value: object) -> bytes:
+    """JSON that a browser reads, whatever folders are called and whichever numbers settings are."""
+    try:
+        return json.dumps(value, allow_nan=False).encode()
+    except ValueError:
+        return json.dumps(_finite(value)).encode()
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(one) for one in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def address(port: int, token: str) -> str:
