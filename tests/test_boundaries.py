@@ -28,7 +28,7 @@ ALLOWED = {
     ("base/regular.py", "os.open"): "the door itself",
     ("base/foreign_json.py", "json.loads"): "the reader of JSON itself",
     ("store/files.py", "os.open"): "of a folder, to make its names durable",
-    ("cli/__init__.py", "os.open"): "of /dev/null, where a pipe is gone",
+    ("cli/streams.py", "os.open"): "of /dev/null, where a stream is closed or a pipe is gone",
     ("cli/parser.py", "os.path.exists"): "says no to what cannot be looked at",
     ("cli/completion.py", "entry.is_dir"): "asked by the shell: whatever fails there offers nothing",
     ("cli/completion.py", "(entry / 'config.json').exists"): "as above",

@@ -111,3 +111,12 @@ def test_records_are_read_as_the_settings_that_they_must_be(value: object) -> No
     with pytest.raises(ConfigError):
         foreign.checked_as(Point, value)
     assert foreign.checked_as(Point, {"x": 1.0}).x == 1.0
+
+
+def test_a_name_that_comes_twice_among_very_many_is_found_at_once(tmp_path: Path) -> None:
+    names = ",".join(
+        f'"{n}":0' for n in [*range(200_000), 199_999]
+    )  # an hour if each were looked for among all
+    (tmp_path / "many.json").write_text(f"{{{names}}}")
+    with pytest.raises(CheckpointError, match="'199999' comes twice"):
+        foreign.read_json(tmp_path / "many.json")

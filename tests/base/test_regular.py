@@ -124,3 +124,8 @@ def test_a_pipe_or_device_is_never_replaced_by_a_file(
 def _by_whole(path: Path, content: bytes) -> None:
     with whole(path) as place:
         place.write_bytes(content)
+
+
+def test_a_file_that_claims_to_be_empty_is_read_up_to_the_limit() -> None:
+    with pytest.raises(CheckpointError, match="more than 100 bytes"):
+        regular.read_regular("/proc/cpuinfo", 100)

@@ -19,11 +19,13 @@ def service(run):
     return Service(load_recommender(run))
 
 
-def ask(service, method, path, body=b"", host="127.0.0.1"):
+def ask(service, method, path, body=b"", host="127.0.0.1", **headers):
     """Status and JSON of one request to the application itself."""
     path, _, query = path.partition("?")
     scope = {"type": "http", "method": method, "path": path, "raw_path": path.encode(), "root_path": ""}
-    scope |= {"query_string": query.encode(), "headers": [(b"host", host.encode())], "http_version": "1.1"}
+    sent_headers = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    sent_headers.append((b"host", host.encode()))
+    scope |= {"query_string": query.encode(), "headers": sent_headers, "http_version": "1.1"}
     sent = []
 
     async def receive():
@@ -107,6 +109,24 @@ def test_other_methods_addresses_and_hosts_are_refused(service):
     assert ask(service, "GET", "/recommend?colour=red")[0] == 422
     assert ask(service, "GET", "/recommend?k=many")[0] == 422
     assert ask(service, "GET", "/health", host="evil.example")[0] == 400
+
+
+@pytest.mark.parametrize(
+    ("host", "headers", "status"),
+    [
+        ("127.0.0.1:8000", {"origin": "https://evil.example"}, 403),
+        ("127.0.0.1:8000", {"origin": "null"}, 403),
+        ("127.0.0.1:8000", {"origin": "http://127.0.0.1:9000"}, 403),
+        ("127.0.0.1:8000", {"sec_fetch_site": "cross-site"}, 403),
+        ("127.0.0.1:8000", {"origin": "http://127.0.0.1:8000", "sec_fetch_site": "same-origin"}, 200),
+        ("127.0.0.1:8000", {"origin": "http://127.0.0.1:8000"}, 200),
+        ("[::1]:8000", {}, 200),
+        ("127.0.0.1.evil.example", {}, 400),
+    ],
+)
+def test_a_page_elsewhere_cannot_make_a_browser_give_feedback(service, host, headers, status):
+    body = json.dumps({"user": "17", "item": "3"}).encode()
+    assert ask(service, "POST", "/feedback", body, host, **headers)[0] == status
 
 
 def test_health_and_the_page_say_what_is_served(service):

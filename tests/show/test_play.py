@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,16 @@ from twofold.store.policy_file import seal, unseal, zoo_path
 def test_a_video_of_odd_size_is_written(tmp_path: Path) -> None:
     frames = [np.full((33, 41, 3), i * 20, np.uint8) for i in range(5)]
     assert write_video(frames, tmp_path / "v.mp4", 10).stat().st_size > 500
+
+
+@pytest.mark.parametrize("name", ["-dash.mp4", "a:b.mp4", "pipe:1.mp4"])
+def test_a_videos_name_is_a_file_whatever_it_looks_like(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    frames = [np.full((32, 32, 3), i * 20, np.uint8) for i in range(3)]
+    assert write_video(frames, Path(name), 10).stat().st_size > 500
+    assert os.listdir() == [name]
 
 
 def test_a_gif_keeps_the_length_of_the_episode_in_fewer_pictures(tmp_path: Path) -> None:

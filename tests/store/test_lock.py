@@ -38,6 +38,14 @@ def test_a_live_process_of_another_machine_is_respected_until_it_falls_silent(lo
     lock.take()
 
 
+def test_a_lock_dated_in_the_future_says_what_to_do(lock: RunLock) -> None:
+    left_by(lock.path, "77 far.example abcd", age=-1e8)
+    with pytest.raises(
+        UserError, match=r"dated 20\d\d-.*, which is to come\): .* if it is dead, remove .*lock"
+    ):
+        lock.take()
+
+
 def test_a_lock_of_the_first_format_and_a_damaged_one_are_free(lock: RunLock) -> None:
     for words in (b"123", b"", b"\xff\xfe \x00", b"x" * 5_000):
         lock.path.write_bytes(words)

@@ -13,6 +13,7 @@ from twofold.base.errors import CheckpointError, UserError
 from twofold.settings.config import load
 from twofold.store import files
 from twofold.store.lock import RunLock
+from twofold.store.records import read_provenance
 from twofold.store.run import Run
 
 
@@ -28,6 +29,15 @@ def test_a_start_that_is_refused_by_the_lock_has_written_nothing(tmp_path: Path)
     with pytest.raises(UserError, match="is in use by process"):
         made(folder)
     assert [path.name for path in folder.iterdir()] == ["lock"]
+
+
+def test_a_run_is_read_again_whatever_the_files_are_called_that_made_it(tmp_path: Path) -> None:
+    config = tmp_path / os.fsdecode(b"\xff.yaml")  # of a disk whose names are not UTF-8
+    config.write_text("extends: td3\n")
+    resolved, command = load(str(config), "pendulum"), f"twofold train --config={config}"
+    Run.create(tmp_path / "run", resolved, command, (os.fsdecode(b"\xfe.py"),)).close()
+    assert Run.open(tmp_path / "run").resolved.values == resolved.values
+    assert "\\udcff.yaml" in read_provenance(tmp_path / "run" / "provenance.json").command
 
 
 def test_the_lock_is_held_from_the_first_write_on(tmp_path: Path) -> None:

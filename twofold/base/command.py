@@ -13,7 +13,7 @@ Value = TypeVar("Value")
 Role = Literal["place", "option", "settings"]
 # What the shell offers behind an option, or in a place.
 Kind = Literal["", "config", "env-config", "zoo", "run", "file", "folder"]
-_USUAL = {"kind": "", "short": "", "least": None, "many": False, "bare": "", "raw": False}
+_USUAL = {"kind": "", "short": "", "least": None, "most": None, "many": False, "bare": "", "raw": False}
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class Asked:
     kind: Kind
     short: str  # such as -k
     least: float | None
+    most: float | None
     many: bool  # an option that takes all words up to the next option
     bare: str  # what an option means without a value; empty: it needs one
     raw: bool  # settings whose values are kept as they were typed
@@ -99,6 +100,7 @@ def option(
     kind: Kind = "",
     short: str = "",
     least: float | None = None,
+    most: float | None = None,
     many: bool = False,
     bare: str = "",
 ) -> Value:
@@ -110,7 +112,7 @@ def option(
         "kind": kind,
         "short": short,
     }
-    return _declared(default, about | {"least": least, "many": many, "bare": bare})
+    return _declared(default, about | {"least": least, "most": most, "many": many, "bare": bare})
 
 
 def settings_given(*, factory: Callable[[], dict[str, Value]], raw: bool = False) -> dict[str, Value]:

@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -72,8 +73,8 @@ def _refuse_broken_letters(content: bytes, value: Json) -> None:
 def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        counts = Counter(name for name, _ in pairs)
+        twice, _ = counts.most_common(1)[0]
         raise ValueError(f"the name '{twice[:40]}' comes twice")
     return found
 

@@ -112,11 +112,14 @@ def read_regular(path: Path | str, limit: int | None = None, *, follow: bool = F
     """The content of a regular file of at most `limit` bytes."""
     with open_regular(path, limit, follow=follow) as file:
         try:
-            return file.read()
+            content = file.read() if limit is None else file.read(limit + 1)
         except OSError as error:
             raise CheckpointError(f"cannot read {_named(path)}: {error.strerror}") from None
         except MemoryError:
             raise CheckpointError(f"{_named(path)} is too large for this machine's memory") from None
+    if limit is not None and len(content) > limit:  # it grew, or is one of /proc, which all claim to be empty
+        raise CheckpointError(f"{_named(path)} has more than {limit:,} bytes: refused")
+    return content
 
 
 def read_text(path: Path | str, limit: int = MAX_TEXT_BYTES) -> str:

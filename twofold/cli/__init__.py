@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 
@@ -11,10 +10,12 @@ def main(argv: list[str] | None = None) -> int:
     from twofold.base.errors import UserError
     from twofold.base.signals import Stopped, Terminated, unwinding
     from twofold.base.surroundings import SURROUNDINGS, told
+    from twofold.cli.streams import fill_in_streams, nobody_reads, printable_output
 
+    fill_in_streams()
     argv = list(sys.argv[1:] if argv is None else argv)
     try:
-        with unwinding():
+        with unwinding(), printable_output():
             return _dispatch(argv)
     except UserError as error:
         if "--debug" in argv:
@@ -27,9 +28,7 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _complain("stopped by SIGINT; nothing is left half written", 130)
     except BrokenPipeError:
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # nothing more can be said to that pipe
+        nobody_reads()
         return 1
     except SURROUNDINGS as error:
         if "--debug" in argv:

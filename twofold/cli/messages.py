@@ -7,12 +7,13 @@ from pathlib import Path
 
 from twofold.base.command import Command
 from twofold.base.errors import UnknownPart, UnknownSetting, UserError
+from twofold.base.messages import printable
 
 
 def complain(message: str) -> None:
     """A message to the user, in red where there is a terminal."""
     red, plain = ("\033[31m", "\033[0m") if sys.stderr.isatty() else ("", "")
-    print(f"{red}twofold: {message}{plain}", file=sys.stderr)
+    print(f"{red}twofold: {printable(message)}{plain}", file=sys.stderr)
 
 
 def better(error: UserError, command: Command, asked: object) -> UserError:

@@ -98,6 +98,8 @@ def _number(text: str, asked: Asked) -> float:
         raise argparse.ArgumentTypeError(f" must be {wanted}, got '{text}'")
     if asked.least is not None and number < asked.least:
         raise argparse.ArgumentTypeError(f" must be at least {asked.least:g}, got {text}")
+    if asked.most is not None and number > asked.most:
+        raise argparse.ArgumentTypeError(f" must be at most {asked.most:g}, got {text}")
     return int(number) if whole else number
 
 

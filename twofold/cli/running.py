@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from twofold.base.command import Command
 from twofold.base.errors import UserError
+from twofold.base.messages import printable
 from twofold.base.regular import is_folder, is_there
 from twofold.cli import menu
 from twofold.cli.messages import better, complain
@@ -68,7 +70,7 @@ class Told:
 
     def __call__(self, folder: Path) -> None:
         self.folder = folder
-        print(f"run        {folder}", file=sys.stderr)
+        print(f"run        {printable(folder)}", file=sys.stderr)
 
 
 Work = Callable[[Told], "Trained"]
@@ -157,8 +159,6 @@ def _several(asked: menu.Train, names: tuple[str, str | None], settings: Values)
 
 def _repeated(asked: menu.Train, settings: Values) -> int:
     """A new run with the settings of another, and what was typed on top."""
-    import shlex
-
     from twofold import assemble
     from twofold.base.progress import training
     from twofold.settings.config import Layer, resolve
@@ -221,8 +221,8 @@ def _finish(work: Work) -> int:
     try:
         trained = work(told)
     except Stopped as stopped:
-        again = f"{program()} resume {told.folder}" if told.folder else "the same command"
-        print(f"{stopped}: saved. Continue with: {again}", file=sys.stderr)
+        again = f"{program()} resume {shlex.quote(str(told.folder))}" if told.folder else "the same command"
+        print(printable(f"{stopped}: saved. Continue with: {again}"), file=sys.stderr)
         return stopped.exit_code
     print_scores(trained.test, "test seeds, never used for choosing")
     print(f"run        {trained.folder}")

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from twofold.base.messages import printable
 from twofold.lab import menu
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def plot(asked: menu.Plot) -> int:
     with task("drawing"):
         drawn, notes = draw_curves(asked.places, out, metric=asked.metric, world=asked.world)
     for note in notes:
-        print(f"left out   {note}", file=sys.stderr)
+        print(printable(f"left out   {note}"), file=sys.stderr)
     print(f"curve      {drawn}")
     return 0
 
@@ -107,7 +108,7 @@ def _told(done: Conducted) -> int:
     else:
         print(f"report     none: {done.why_no_report}")
     for job in done.outcome.failed:
-        print(f"failed     {job.job.folder}", file=sys.stderr)
+        print(printable(f"failed     {job.job.folder}"), file=sys.stderr)
     if done.outcome.signal is not None:
         print("stopped: all trainings have saved; the same command continues", file=sys.stderr)
     return int(done.exit_code)

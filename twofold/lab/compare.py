@@ -196,7 +196,7 @@ def _table(groups: list[Group], options: _Options, baseline: str | None) -> Tabl
 def _group_notes(group: Group) -> list[str]:
     notes = []
     if group.copies:
-        seeds = ", ".join(str(run.seed) for run in group.copies)
+        seeds = ", ".join(str(seed) for seed in sorted({run.seed for run in group.copies}))
         notes.append(f"{group.name}: seed {seeds} was run more than once and counts once")
     commits = sorted({run.provenance.commit for run in group.runs if run.provenance.commit})
     if len(commits) > 1:

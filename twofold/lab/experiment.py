@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -143,6 +144,8 @@ def _variant_name(config: str, settings: Mapping[str, object]) -> str:
 
 
 def _plan(content: Values, path: Path, folder: Path, imports: tuple[str, ...]) -> Plan:
+    if not content:
+        raise ConfigError(f"nothing is asked for: give some of {', '.join(_KEYS)}")
     for key in content:
         if key not in _KEYS:
             hint = nearest(str(key), _KEYS)
@@ -287,8 +290,8 @@ def _dict(value: object, key: str) -> Values:
 
 
 def _number(value: object, key: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ConfigError(f"{key} must be a number, got {str(value)[:40]!r}")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ConfigError(f"{key} must be a finite number, got {str(value)[:40]!r}")
     return float(value)
 
 

@@ -60,7 +60,7 @@ class Lab:
 @asks
 class Page:
     folder: Path = place("the folder that holds your runs", "DIR", default=Path("runs"), kind="folder")
-    port: int = option("0: any that is free", default=8650, metavar="N", least=0)
+    port: int = option("0: any that is free", default=8650, metavar="N", least=0, most=65_535)
 
 
 @asks

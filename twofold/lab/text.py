@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from twofold.base.messages import printable
 from twofold.lab import numbers
 from twofold.lab.compare import MEANING, Comparison, Row, Table
 from twofold.lab.statistics import FEW
@@ -79,6 +80,7 @@ def _count(row: Row) -> str:
 
 def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[str]:
     """Columns under each other, to the right but for those in `left`."""
+    rows = [[_one_line(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -88,3 +90,8 @@ def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[s
         ]
         lines.append("  ".join(padded).rstrip())
     return lines
+
+
+def _one_line(cell: str) -> str:
+    """A cell is one line and says nothing to the terminal, whatever a folder is called."""
+    return printable(cell).replace("\n", "\\n").replace("\t", "\\t")

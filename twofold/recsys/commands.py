@@ -80,9 +80,8 @@ def serve(asked: menu.Serve) -> int:
     if asked.data:
         _update(policy, asked.data)
     print(f"{len(policy.labels.users)} users, {len(policy.labels.items)} items of {policy.loaded.source}")
-    place = f"http://{asked.host}:{asked.port}/"
-    print(f"{place}  (page), /recommend, /feedback, /health, /openapi.json; Ctrl-C ends", flush=True)
-    serve_policy(policy, asked.host, asked.port)
+    offers = "(page), /recommend, /feedback, /health, /openapi.json; Ctrl-C ends"
+    serve_policy(policy, asked.host, asked.port, lambda place: print(f"{place}  {offers}", flush=True))
     return 0
 
 

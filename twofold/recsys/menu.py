@@ -62,7 +62,7 @@ class Serve:
     policy: str | None = place(_RUN, "RUN", default=None, kind="run")
     run: str | None = option(_SAME, default=None, metavar="RUN", kind="run")
     host: str = option("0.0.0.0: for everybody", default="127.0.0.1", metavar="ADDRESS")
-    port: int = option("where it listens", default=8000, metavar="N", least=0)
+    port: int = option("where it listens", default=8000, metavar="N", least=0, most=65_535)
     data: Path | None = option(_DATA, default=None, metavar="FILE", kind="file")
 
 

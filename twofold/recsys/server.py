@@ -11,14 +11,16 @@ import uvicorn
 from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import models_json_schema
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from twofold.base.errors import UserError
+from twofold.base.listening import listen
 from twofold.base.regular import read_text
 from twofold.base.values import Values
 from twofold.recsys.recommend import Recommender
@@ -26,7 +28,8 @@ from twofold.recsys.service import Answer, Ask, Busy, Feedback, Health, Noted, R
 
 MOST_BYTES = 1_000_000  # of a request
 PAGE = Path(__file__).resolve().parent / "page.html"
-LOCAL = ("127.0.0.1", "localhost", "[::1]", "::1")
+LOCAL = ("127.0.0.1", "localhost", "[::1]")
+ANY = "*"
 Asked = TypeVar("Asked", bound=BaseModel)
 
 
@@ -69,9 +72,32 @@ def app_of(service: Service, hosts: tuple[str, ...] = LOCAL) -> Starlette:
     ]
     return Starlette(
         routes=routes,
-        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)],
+        middleware=[Middleware(Guard, hosts=hosts)],
         exception_handlers={HTTPException: _refuse_http, Busy: _refuse(503), UserError: _refuse(422)},
     )
+
+
+class Guard:
+    """Refuses what another web page makes a browser send: to a name that is not ours, or a change from elsewhere."""
+
+    def __init__(self, app: ASGIApp, *, hosts: tuple[str, ...]) -> None:
+        self.app, self.hosts = app, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = self._refusal(scope["method"], Headers(scope=scope)) if scope["type"] == "http" else None
+        await (refusal or self.app)(scope, receive, send)
+
+    def _refusal(self, method: str, headers: Headers) -> Response | None:
+        host = headers.get("host", "").lower()
+        name = host if host.endswith("]") else host.rpartition(":")[0] or host
+        if ANY not in self.hosts and name not in self.hosts:
+            return JSONResponse({"error": "this server answers to its own name only"}, 400)
+        # A form or a script of any page may post plain text here without asking first.
+        origin = headers.get("origin", f"http://{host}").lower().partition("://")[2]
+        same = headers.get("sec-fetch-site", "same-origin" if origin == host else "") == "same-origin"
+        if method in ("GET", "HEAD") or same:
+            return None
+        return JSONResponse({"error": "requests of other pages are refused"}, 403)
 
 
 def rated_titles(service: Service, user: str) -> list[str]:
@@ -162,8 +188,13 @@ def _content(kind: type[BaseModel], about: str) -> Values:
     return {"description": about, "content": {"application/json": {"schema": schema}}}
 
 
-def serve(policy: Recommender, host: str, port: int) -> None:
-    """Answer requests until stopped."""
+def serve(policy: Recommender, host: str, port: int, announce: Callable[[str], None]) -> None:
+    """Answer requests until stopped; `announce` is told the address once it listens."""
     torch.set_num_threads(1)
-    hosts = LOCAL if host in LOCAL else ("*",)
-    uvicorn.run(app_of(Service(policy), hosts), host=host, port=port, log_level="warning", access_log=False)
+    with listen(host, port) as listening:
+        address, chosen = listening.getsockname()[:2]
+        shown = f"[{address}]" if ":" in address else address
+        hosts = LOCAL if shown in LOCAL else (ANY,)
+        announce(f"http://{shown}:{chosen}/")
+        config = uvicorn.Config(app_of(Service(policy), hosts), log_level="warning", access_log=False)
+        uvicorn.Server(config).run(sockets=[listening])

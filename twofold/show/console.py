@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
+from twofold.base.messages import printable
 from twofold.base.progress import Standing, Tell
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ class _Plain(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
-        return f"{self.formatTime(record, _TIMES)} {level}{record.getMessage()}"
+        return f"{self.formatTime(record, _TIMES)} {level}{printable(record.getMessage())}"
 
 
 class _Above(logging.Handler):

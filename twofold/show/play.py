@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from pathlib import Path
 
@@ -75,7 +76,10 @@ def write_video(frames: list[Array], path: Path, fps: int) -> Path:
     even = (slice(0, height - height % 2), slice(0, width - width % 2))  # the codec needs even sizes
     size = (even[1].stop, even[0].stop)
     with whole(path) as place, task("writing the video", len(frames)) as tell:
-        writer = imageio_ffmpeg.write_frames(str(place), size, fps=fps, macro_block_size=2, quality=7)
+        name = os.path.abspath(
+            place
+        )  # ffmpeg takes a name with a dash or a colon for an option or an address
+        writer = imageio_ffmpeg.write_frames(name, size, fps=fps, macro_block_size=2, quality=7)
         with closing(writer):
             writer.send(None)
             for number, frame in enumerate(frames):

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -169,5 +169,15 @@ def verify(path: Path, size: int, wanted: str) -> None:
         raise CheckpointError(f"{path} does not match its checksum")
 
 
-def to_json(value: object) -> bytes:
-    return json.dumps(value, indent=1).encode()
+def to_json(value: object, indent: int | None = 1) -> bytes:
+    """JSON that our own reader takes: half letters, which names of files may hold, are written out as \\udcff."""
+    written = json.dumps(value, indent=indent)
+    return (json.dumps(_spelled(value), indent=indent) if "\\ud" in written else written).encode()
+
+
+def _spelled(value: object) -> object:
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, Mapping):
+        return {_spelled(key): _spelled(one) for key, one in value.items()}
+    return [_spelled(one) for one in value] if isinstance(value, (list, tuple)) else value

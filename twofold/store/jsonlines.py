@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Mapping
@@ -28,7 +27,7 @@ class JsonLines:
         self._warned = False
 
     def append(self, record: Mapping[str, object]) -> None:
-        self._waiting += json.dumps(record).encode() + b"\n"
+        self._waiting += files.to_json(record, indent=None) + b"\n"
         try:
             self._write()
         except OSError as error:

@@ -57,9 +57,18 @@ class RunLock:
         found = _holder(handle)
         if found.alive_elsewhere:
             raise UserError(
-                f"{self.folder} is in use by process {found.process} on {found.host} (a sign of life "
-                f"{found.age:.0f} s ago): stop it first; if it is dead, try again in {BEAT_LIMIT - found.age:.0f} s"
+                f"{self.folder} is in use by process {found.process} on {found.host} ({self._remedy(found)}"
             )
+
+    def _remedy(self, found: Holder) -> str:
+        """How fresh the sign of life is, and what helps if the process is dead."""
+        if found.age < 0:  # waiting for a clock that is ahead could take for ever
+            dated = time.strftime("%Y-%m-%d %H:%M", time.localtime(time.time() - found.age))
+            return f"a sign of life dated {dated}, which is to come): stop it first; if it is dead, remove {self.path}"
+        left = BEAT_LIMIT - found.age
+        return (
+            f"a sign of life {found.age:.0f} s ago): stop it first; if it is dead, try again in {left:.0f} s"
+        )
 
     def beat(self) -> None:
         """A sign of life for other machines and for whoever watches."""

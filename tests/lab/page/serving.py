@@ -58,9 +58,10 @@ def served(place: Path) -> Iterator[Served]:
     """The page of a folder, until the block ends."""
     import uvicorn
 
-    from twofold.lab.page.server import listen, make_app
+    from twofold.base.listening import listen
+    from twofold.lab.page.server import make_app
 
-    with listen(0) as listening:
+    with listen("127.0.0.1", 0) as listening:
         port = listening.getsockname()[1]
         config = uvicorn.Config(
             make_app(place, TOKEN, port), log_level="error", access_log=False, lifespan="off"

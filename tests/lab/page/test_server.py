@@ -17,10 +17,11 @@ pytest.importorskip("starlette", reason="the page needs the extra 'lab'")
 pytest.importorskip("uvicorn", reason="the page needs the extra 'lab'")
 
 from twofold.base.errors import UserError
+from twofold.base.listening import listen
 from twofold.lab import page
 from twofold.lab.compare import compare, to_data
 from twofold.lab.page.catalogue import Catalogue, active_hours, run_id
-from twofold.lab.page.server import address, listen, serve
+from twofold.lab.page.server import address, serve
 from twofold.show.panels import HeatMap, write_panel
 
 from ..made import make_group, make_run, summary
@@ -121,15 +122,15 @@ def test_the_token_is_in_the_fragment_which_is_never_sent() -> None:
 
 
 def test_only_this_machine_can_connect() -> None:
-    with listen(0) as listening:
+    with listen("127.0.0.1", 0) as listening:
         assert listening.getsockname()[0] == "127.0.0.1"
 
 
 def test_a_port_in_use_and_a_missing_folder_are_told(tmp_path: Path) -> None:
-    with listen(0) as listening:
+    with listen("127.0.0.1", 0) as listening:
         listening.listen()
         with pytest.raises(UserError, match="give another --port"):
-            listen(listening.getsockname()[1])
+            listen("127.0.0.1", listening.getsockname()[1])
     with pytest.raises(UserError, match="not a directory"):
         serve(tmp_path / "absent")
 
@@ -155,6 +156,15 @@ def test_groups_come_with_their_numbers_and_runs(here: Served, runs: Path) -> No
     assert found["groups"][0]["settings"] == {"learner.gamma": 0.99}
     assert found["groups"][0]["runs"][0]["state"] == "finished"
     assert found["metrics"][0] == "return" and "learning: updates" in found["metrics"]
+
+
+def test_no_name_of_a_folder_and_no_number_of_a_setting_spoils_an_answer(tmp_path: Path) -> None:
+    odd = {"learner.gamma": float("nan"), "learner.tau": float("inf")}
+    make_run(tmp_path / "\udcff\x1b[2J", settings=odd)
+    with served(tmp_path) as here:
+        run = overview(here)["groups"][0]["runs"][0]["id"]
+        settings = {one["name"]: one["value"] for one in here.ask("one", run=run)[1]["settings"]}
+    assert (settings["learner.gamma"], settings["learner.tau"]) == ("nan", "inf")
 
 
 def test_nothing_new_is_a_short_answer(here: Served) -> None:

@@ -12,6 +12,7 @@ import pytest
 from jobs.test_jobs import FAKE, Silent
 
 from twofold.base.errors import UserError
+from twofold.cli import main
 from twofold.jobs.running import run_jobs
 from twofold.lab.experiment import Job
 from twofold.lab.sweep import phases
@@ -110,6 +111,17 @@ def test_the_result_is_written_with_its_picture_and_a_preset_that_can_be_used(tm
     assert loaded.config.trainer.steps == 3
     with pytest.raises(UserError, match="exists: nothing was written"):
         write_preset(made, found, tmp_path / "mine.yaml")
+
+
+@pytest.mark.parametrize("name", ["there.yaml", "no_folder/mine.yaml"])
+def test_where_the_preset_goes_is_looked_at_before_the_search(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "there.yaml").write_text("")
+    words = ["sweep", f"--write={tmp_path / name}", f"--sweep={tmp_path / 's'}", "learner.gamma=0.9..0.99"]
+    assert main(words) == 2
+    assert "give another --write" in capsys.readouterr().err
+    assert not (tmp_path / "s").exists()
 
 
 def test_what_is_known_is_told_while_it_goes_on_and_a_winner_only_when_it_is_confirmed(

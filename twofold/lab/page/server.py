@@ -5,8 +5,9 @@ No path is ever built from a request: runs, films and panels are chosen among th
 
 from __future__ import annotations
 
+import json
+import math
 import secrets
-import socket
 import subprocess
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -21,6 +22,7 @@ from starlette.routing import Route
 
 from twofold.base.errors import CheckpointError, UserError
 from twofold.base.foreign_json import log_records, names, parse_json
+from twofold.base.listening import listen
 from twofold.base.regular import is_folder, is_there, open_regular, read_regular
 from twofold.base.values import Json, Values
 from twofold.lab.compare import compare, score_named, to_data
@@ -45,7 +47,6 @@ from twofold.settings.config import neutral
 from twofold.show.panels import read_panel
 from twofold.show.style import to_bytes
 
-PORT = 8642
 _STATIC = Path(__file__).resolve().parent / "static"
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _FILM_TYPES = {
@@ -278,9 +279,25 @@ def _answer(question: Callable[[Asked], object]) -> Answering:
             found = await run_in_threadpool(question, asked)
         except UserError as error:
             return JSONResponse({"error": str(error)}, 404)
-        return found if isinstance(found, Response) else JSONResponse(found)
+        return found if isinstance(found, Response) else Response(_told(found), media_type="application/json")
 
     return answer
+
+
+def _told(value: object) -> bytes:
+    """JSON that a browser reads, whatever folders are called and whichever numbers settings are."""
+    try:
+        return json.dumps(value, allow_nan=False).encode()
+    except ValueError:
+        return json.dumps(_finite(value)).encode()
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(one) for one in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def address(port: int, token: str) -> str:
@@ -288,20 +305,8 @@ def address(port: int, token: str) -> str:
     return f"http://127.0.0.1:{port}/#token={token}"
 
 
-def listen(port: int) -> socket.socket:
-    """A socket of this machine only; port 0 takes any that is free."""
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind(("127.0.0.1", port))
-    except OSError as error:
-        listening.close()
-        raise UserError(f"port {port} cannot be used ({error.strerror}): give another --port") from None
-    return listening
-
-
 def serve(
-    place: Path, port: int = PORT, token: str | None = None, announce: Callable[[str], None] = lambda _: None
+    place: Path, port: int = 0, token: str | None = None, announce: Callable[[str], None] = lambda _: None
 ) -> None:
     """Serve the page until interrupted; from another machine it is reached through ssh -L."""
     import uvicorn
@@ -309,7 +314,7 @@ def serve(
     if not is_folder(place) and (place != _USUAL or is_there(place)):
         raise UserError(f"{place} is not a directory: give the folder that holds your runs")
     secret = token or secrets.token_urlsafe(24)
-    with listen(port) as listening:
+    with listen("127.0.0.1", port) as listening:
         chosen = listening.getsockname()[1]
         app = make_app(place, secret, chosen)
         config = uvicorn.Config(app, log_level="error", access_log=False, server_header=False, lifespan="off")

@@ -17,9 +17,11 @@ def sweep(asked: menu.Sweep) -> int:
     from twofold.jobs.watch import shown_here
     from twofold.lab.sweep.phases import Sweep, Wanted
     from twofold.lab.sweep.space import make_space
-    from twofold.lab.sweep.telling import words, write_preset, write_record, write_result
+    from twofold.lab.sweep.telling import refuse_to_overwrite, words, write_preset, write_record, write_result
     from twofold.settings.imports import import_user_code
 
+    if asked.write is not None:
+        refuse_to_overwrite(asked.write)  # before hours are spent
     import_user_code(asked.import_)
     candidates, seeds = _confirm(asked.confirm)
     final = tuple(range(1, asked.final + 1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twofold.base.errors import UserError
-from twofold.base.regular import is_there
+from twofold.base.regular import is_folder, is_there
 from twofold.lab import text
 from twofold.lab.groups import show
 from twofold.lab.sweep.phases import LAST, Candidate, Sweep, Swept
@@ -83,7 +82,7 @@ def write_record(sweep: Sweep, found: Swept) -> Path:
         "importance": sweep.study.importance(),
         "score": f"mean of the last {LAST} evaluations on validation seeds",
     }
-    files.replace_bytes(sweep.folder / "result.json", json.dumps(record, indent=1).encode())
+    files.replace_bytes(sweep.folder / "result.json", files.to_json(record))
     return sweep.folder / "result.json"
 
 
@@ -141,8 +140,7 @@ def write_preset(sweep: Sweep, found: Swept, path: Path) -> Path:
 
     if found.winner is None:
         raise UserError("no winner was confirmed: there is no preset to write")
-    if is_there(path):
-        raise UserError(f"{path} exists: nothing was written; give another --write")
+    refuse_to_overwrite(path)
     nested: dict[str, object] = {"extends": sweep.space.config}
     for key, value in {**sweep.space.fixed, **found.winner.values}.items():
         section, _, rest = key.partition(".")
@@ -152,3 +150,11 @@ def write_preset(sweep: Sweep, found: Swept, path: Path) -> Path:
     about = f"# Found by a sweep of {len(found.trials)} trials in {sweep.space.env_config}.\n"
     files.replace_bytes(path, (about + yaml.safe_dump(nested, sort_keys=False)).encode())
     return path
+
+
+def refuse_to_overwrite(path: Path) -> None:
+    """A preset is a new file in a folder that is there."""
+    if is_there(path):
+        raise UserError(f"{path} exists: nothing was written; give another --write")
+    if not is_folder(path.parent):
+        raise UserError(f"{path.parent} is not a directory: give another --write")
