@@ -86,4 +86,6 @@ def refuse_a_small_cluster(workers: int) -> None:
     """Actors that no processor is there for would be waited for without end."""
     found = int(_connected().cluster_resources().get("CPU", 0))
     if found < workers:
-        raise WorldError(f"trainer.workers={workers} wants {workers} processors of the Ray cluster, it has {found}")
+        raise WorldError(
+            f"trainer.workers={workers} wants {workers} processors of the Ray cluster, it has {found}"
+        )
