@@ -24,7 +24,7 @@ ALLOWED = {  # what each layer may import of twofold besides itself
     "sampling": {"base", "core"},
     "settings": {"base", "core"},
     "store": BELOW_STORE,
-    "rows": BELOW_STORE,
+    "rows": {*BELOW_STORE, "store"},
     "show": {*BELOW_STORE, "store"},
     "jobs": {"base", "store", "show"},
     "nets": {"base", "native"},

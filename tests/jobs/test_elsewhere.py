@@ -7,27 +7,35 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from twofold.jobs import elsewhere
 from twofold.jobs.elsewhere import UNLIKE, Facts, Order, carry_out, difference
+from twofold.store.alike import Software
 
-HERE = Facts("head", "3.11.7", {"numpy": "2.4", "ase": "3.29"}, "word")
+from .test_jobs import job
+
+HEAD = Software("head", "3.11.7", {"numpy": "2.4", "ase": "3.29"}, "c0de")
+HERE = Facts(HEAD, "word")
+
+
+def node(**other: Any) -> Facts:
+    return Facts(replace(HEAD, host="n", **other), "word")
 
 
 @pytest.mark.parametrize(
     ("there", "message"),
     [
         (HERE, ""),
-        (replace(HERE, host="node1"), ""),
-        (replace(HERE, host="node1", token=""), "node1 does not see the folder of the runs"),
-        (replace(HERE, host="node1", python="3.12.1"), "node1 has Python 3.12.1, head 3.11.7"),
-        (
-            replace(HERE, host="n", packages={"numpy": "2.3", "ase": "3.29"}),
-            "n has numpy 2.3, head 2.4: install",
-        ),
-        (replace(HERE, host="n", packages={"numpy": "2.4"}), "n has ase none, head 3.29"),
+        (node(), ""),
+        (replace(node(), token=""), "n does not see the folder of the runs"),
+        (replace(node(), cwd=False), "n does not see the folder from which this was started"),
+        (node(python="3.12.1"), "n has Python 3.12.1, head 3.11.7"),
+        (node(packages={"numpy": "2.3", "ase": "3.29"}), "n has numpy 2.3, head 2.4: install"),
+        (node(packages={"numpy": "2.4"}), "n has ase none, head 3.29"),
+        (node(code="0ther"), "n has another twofold (files 0ther, head c0de)"),
     ],
 )
 def test_what_differs_is_said(there: Facts, message: str) -> None:
@@ -49,7 +57,8 @@ def test_a_command_runs_in_its_folder_and_its_end_is_told(tmp_path: Path) -> Non
 
 def test_a_machine_that_is_unlike_does_not_begin(tmp_path: Path) -> None:
     asked = order(tmp_path, sys.executable, "-c", "open('began', 'w')")
-    asked = replace(asked, facts=replace(asked.facts, python="2.7"))
+    other = replace(asked.facts.software, python="2.7")
+    asked = replace(asked, facts=replace(asked.facts, software=other))
     assert carry_out(asked) == UNLIKE
     assert "has Python" in (tmp_path / "logs" / "a.txt").read_text() and not (tmp_path / "began").exists()
 
@@ -68,3 +77,24 @@ def test_a_lock_that_a_vanished_machine_left_is_waited_for(
 
     monkeypatch.setattr(elsewhere.time, "sleep", sleep)
     assert carry_out(asked) == 0 and waited
+
+
+def test_a_command_has_the_python_of_its_machine_and_the_variables_of_the_one_who_gave_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "import os, sys; print(sys.executable, os.environ['TWOFOLD_DATA'], os.environ.get('SECRET'))"
+    asked = order(tmp_path, "/of/the/other/machine/python", "-c", code)
+    asked = replace(asked, python="/of/the/other/machine/python", environment=(("TWOFOLD_DATA", "/data"),))
+    assert carry_out(asked) == 0
+    assert (tmp_path / "logs" / "a.txt").read_text().split() == [sys.executable, "/data", "None"]
+
+
+def test_an_order_takes_along_what_is_named_for_twofold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TWOFOLD_RUNS", "/shared/runs")
+    monkeypatch.setenv("SECRET", "no")
+    here = elsewhere.write_token(tmp_path)
+    found = Order.of(job(tmp_path, 1, 2, 0.0), tmp_path / "logs" / "a.txt", here)
+    names = [name for name, _ in found.environment]
+    assert "TWOFOLD_RUNS" in names and "SECRET" not in names and found.python == sys.executable

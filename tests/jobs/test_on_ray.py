@@ -13,6 +13,7 @@ from twofold.base.errors import UserError
 from twofold.jobs import elsewhere
 from twofold.jobs.on_ray import RayCluster
 from twofold.jobs.running import run_jobs
+from twofold.store import alike
 
 from .test_jobs import Silent, content, job, jobs_in, processes_of, run, wait_until
 
@@ -66,7 +67,7 @@ def test_a_stop_reaches_the_command(cluster: Any, tmp_path: Path) -> None:
 
 @long
 def test_other_versions_are_refused(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(elsewhere, "versions", lambda: {"numpy": "0.1"})
+    monkeypatch.setattr(alike, "versions", lambda: {"numpy": "0.1"})
     with (
         pytest.raises(UserError, match="install the same versions everywhere"),
         RayCluster(cluster.address, tmp_path),

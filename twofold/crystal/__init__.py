@@ -23,7 +23,7 @@ DOMAIN = Domain(
     parts=tuple(f"twofold.crystal.{part}" for part in _PARTS),
     presets=Path(__file__).resolve().parent / "conf",
     commands=COMMANDS,
-    packages=("ase", "matscipy"),
+    packages=("ase", "matscipy", "scipy", "chgnet", "mace-torch", "tblite"),
     extra="crystal",
 )
 _HOMES = {

@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import os
-import platform
-import socket
 import subprocess
+import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from twofold.base.errors import UserError
-from twofold.base.regular import open_log, read_regular
+from twofold.base.regular import is_folder, open_log, read_regular
+from twofold.jobs.job import Job
 from twofold.jobs.launchers import ended, start_child
 from twofold.store import files
+from twofold.store.alike import Software, software, unlike
 from twofold.store.lock import BEAT_LIMIT, holder
-from twofold.store.provenance import versions
 
 TOKEN = ".shared"  # the file that every machine must see in the folder of the runs
 UNLIKE = 3  # exit code of a job whose machine is unlike the one that sent it
 
 
+_OURS = "TWOFOLD_"  # how the names of the environment's variables begin that change what a command finds
+
+
 @dataclass(frozen=True)
 class Facts:
-    """What must be the same on every machine for the same bytes, and whether the folder is shared."""
+    """What must be the same on every machine for the same bytes, and whether it sees the folders of the jobs."""
 
-    host: str
-    python: str
-    packages: dict[str, str]
+    software: Software
     token: str  # what the file of the coordinator holds, as seen from here
+    cwd: bool = True  # whether the folder is there in which the command was given
 
 
 @dataclass(frozen=True)
@@ -41,29 +43,40 @@ class Order:
     log: str
     cwd: str
     facts: Facts
+    python: str = ""  # of the one who gives it: elsewhere it may lie in another place
+    environment: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, job: Job, log: Path, here: Facts) -> Order:
+        """A job as it would run in this process's place."""
+        ours = tuple((name, value) for name, value in sorted(os.environ.items()) if name.startswith(_OURS))
+        places = str(job.folder.resolve()), str(log.resolve()), os.getcwd()
+        return cls(job.argv, *places, here, sys.executable, ours)
+
+    def command(self) -> tuple[str, ...]:
+        """The words, with the Python of this machine."""
+        same = self.argv[0] == self.python
+        return (sys.executable, *self.argv[1:]) if same else self.argv
 
 
-def facts(token_file: str) -> Facts:
+def facts(token_file: str, cwd: str) -> Facts:
     """This machine, as a job would find it."""
     try:
         token = read_regular(Path(token_file), 1_000).decode(errors="replace")
     except UserError:
         token = ""
-    return Facts(socket.gethostname(), platform.python_version(), versions(), token)
+    return Facts(software(), token, is_folder(cwd))
 
 
 def difference(here: Facts, there: Facts) -> str:
     """Why a machine cannot run a job of ours, or nothing."""
+    host = there.software.host
     if there.token != here.token:
-        return f"{there.host} does not see the folder of the runs: put it on storage that all machines share"
-    if there.python != here.python:
-        return f"{there.host} has Python {there.python}, {here.host} {here.python}: results would differ"
-    for name in sorted(here.packages.keys() | there.packages.keys()):
-        ours, theirs = here.packages.get(name, "none"), there.packages.get(name, "none")
-        if ours != theirs:
-            return (
-                f"{there.host} has {name} {theirs}, {here.host} {ours}: install the same versions everywhere"
-            )
+        return f"{host} does not see the folder of the runs: put it on storage that all machines share"
+    if problem := unlike(here.software, there.software):
+        return problem
+    if not there.cwd:
+        return f"{host} does not see the folder from which this was started: start from one that all machines share"
     return ""
 
 
@@ -77,13 +90,13 @@ class Errand:
     def carry_out(self) -> int:
         """Run the command to its end; its exit code. Whatever interrupts this asks the command to save and stop."""
         order = self.order
-        here = facts(str(Path(order.log).parent.parent / TOKEN))
+        here = facts(str(Path(order.log).parent.parent / TOKEN), order.cwd)
         with open_log(Path(order.log)) as log:
             if problem := difference(order.facts, here):
                 log.write(f"twofold: {problem}\n".encode())
                 return UNLIKE
             _wait_for_silence(Path(order.folder))
-            self.child = start_child(order.argv, log, order.cwd)
+            self.child = start_child(order.command(), log, order.cwd, dict(order.environment))
         try:
             while not ended(self.child):
                 time.sleep(0.05)
@@ -117,4 +130,4 @@ def write_token(folder: Path) -> Facts:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / TOKEN
     files.replace_bytes(path, os.urandom(8).hex().encode())
-    return facts(str(path))
+    return facts(str(path), os.getcwd())

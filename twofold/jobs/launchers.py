@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Protocol
@@ -82,10 +82,15 @@ class Child:
         self.process.terminate()
 
 
-def start_child(argv: Sequence[str], log_file: IO[bytes], cwd: str | None = None) -> subprocess.Popen[bytes]:
+def start_child(
+    argv: Sequence[str],
+    log_file: IO[bytes],
+    cwd: str | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
     """A child in a session of its own that is told to stop when this process dies."""
     leash = [sys.executable, "-m", "twofold.jobs.leash", str(os.getpid())]
-    environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
+    environment = {"OMP_NUM_THREADS": "1", **os.environ, **(variables or {})}
     return subprocess.Popen(
         [*leash, *argv],
         stdin=subprocess.DEVNULL,

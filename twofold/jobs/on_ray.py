@@ -4,55 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 from pathlib import Path
 from types import ModuleType
 
-from twofold.base.errors import MissingPackage, UserError
+from twofold.base.errors import UserError
+from twofold.base.ray_cluster import connected
 from twofold.jobs import elsewhere
 from twofold.jobs.elsewhere import Facts, Order
 from twofold.jobs.job import Job
 
 _RETRIES = 20  # nodes that may vanish under one job
 _PATIENCE = 60.0  # seconds for a node to answer
-
-
-def connected(address: str) -> ModuleType:
-    """Ray, connected to a cluster; nothing is sent to its makers."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")  # its warnings would come between our lines
-    try:
-        import ray
-    except ModuleNotFoundError:
-        raise MissingPackage("ray", "ray", f"--on=ray:{address}") from None
-    if not ray.is_initialized():
-        _refuse_silence(address)
-        try:
-            ray.init(address=address, log_to_driver=False, configure_logging=False, logging_level="ERROR")
-        except Exception as error:  # Ray raises what its layers raise
-            first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            if "AuthenticationError" in f"{error!r} {error.__cause__}":
-                raise UserError(
-                    f"the Ray cluster at '{address}' wants its token: copy ~/.ray/auth_token of its first machine "
-                    "here, or set RAY_AUTH_TOKEN"
-                ) from None
-            raise UserError(
-                f"no Ray cluster at '{address}' ({first[:160]}): start one with `ray start --head`"
-            ) from None
-    module: ModuleType = ray
-    return module
-
-
-def _refuse_silence(address: str) -> None:
-    """Ray itself asks for minutes where nobody answers."""
-    host, colon, port = address.rpartition(":")
-    if colon and port.isdigit():
-        try:
-            socket.create_connection((host, int(port)), timeout=5).close()
-        except OSError as error:
-            raise UserError(
-                f"no Ray cluster at '{address}' ({error.strerror or error}): start one with `ray start --head`"
-            ) from None
 
 
 class RayCluster:
@@ -62,7 +24,7 @@ class RayCluster:
         self.address, self.folder = address, folder
 
     def __enter__(self) -> RayCluster:
-        self._ray = connected(self.address)
+        self._ray = connected(self.address, f"--on=ray:{self.address}")
         self._here = elsewhere.write_token(self.folder)
         for there in self._nodes():
             if problem := elsewhere.difference(self._here, there):
@@ -80,7 +42,9 @@ class RayCluster:
         token = str((self.folder / elsewhere.TOKEN).resolve())
         nodes = [node["NodeID"] for node in self._ray.nodes() if node["Alive"]]
         asked = [
-            ask.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(token)
+            ask.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(
+                token, os.getcwd()
+            )
             for node in nodes
         ]
         try:
@@ -90,7 +54,7 @@ class RayCluster:
 
     def start(self, job: Job, log: Path) -> RayTask:
         log.touch()
-        order = Order(job.argv, str(job.folder.resolve()), str(log.resolve()), os.getcwd(), self._here)
+        order = Order.of(job, log, self._here)
         task = self._ray.remote(num_cpus=1, max_retries=_RETRIES)(elsewhere.carry_out)
         return RayTask(self._ray, task.remote(order))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import signal
 import subprocess
@@ -66,7 +65,7 @@ class Slurm:
     def start(self, job: Job, log: Path) -> SlurmTask:
         log.touch()
         _stop_mark(str(log.resolve())).unlink(missing_ok=True)
-        order = Order(job.argv, str(job.folder.resolve()), str(log.resolve()), os.getcwd(), self._here)
+        order = Order.of(job, log, self._here)
         try:
             queued = self._executor.submit(Preemptible(order))
         except Exception as error:  # submitit raises what sbatch said

@@ -100,6 +100,12 @@ def run_jobs(
         return Outcome(tuple(runner.jobs), stop.received)
 
 
+def try_out(launcher: Launcher, folder: Path) -> None:
+    """Refuse a place that cannot run jobs, before anything long is prepared for it."""
+    with _made(folder), launcher:
+        pass
+
+
 @contextmanager
 def _made(folder: Path) -> Iterator[None]:
     """The folder, made if absent; where no job could begin, because a cluster is not there, it is gone again."""

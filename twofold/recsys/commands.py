@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from twofold.recsys.asking import Entry, Recommendation
     from twofold.recsys.config import UsersConfig
     from twofold.recsys.recommend import Recommender
+    from twofold.recsys.standings import Standings
 
 
 def fit(asked: menu.Fit) -> int:
@@ -138,19 +140,52 @@ def _run_of(asked: _Policy) -> str:
 
 def standings(asked: menu.Standings) -> int:
     """Trained runs beside all baselines."""
-    from twofold.recsys.standings import draw, text, write
     from twofold.recsys.standings import standings as stand
 
-    for run in (*asked.places, *asked.runs):
+    runs = [*asked.places, *asked.runs]
+    for run in runs:
         if not is_there(run):
             raise UserError(f"no run {run}")
     cfg = _users_config(asked.env_config, asked.settings)
-    found = stand(cfg, [*asked.places, *asked.runs], asked.seeds)
+    if asked.part is not None:
+        from twofold.recsys.evaluations import Evaluator
+        from twofold.recsys.parts import make_part
+
+        make_part(asked, Evaluator(cfg, runs, asked.seeds))
+        return 0
+    if asked.jobs > 1 or asked.on != "here":
+        return _standings_by_jobs(asked, cfg)
+    _show(stand(cfg, runs, asked.seeds), asked)
+    return 0
+
+
+def _standings_by_jobs(asked: menu.Standings, cfg: UsersConfig) -> int:
+    """The same with several processes that evaluate; the table is made when all are done."""
+    from twofold.jobs.watch import shown_here
+    from twofold.recsys.parts import Parts, Stopped
+    from twofold.recsys.standings import standings as stand
+
+    try:
+        with shown_here() as view:
+            found = stand(cfg, [*asked.places, *asked.runs], asked.seeds, Parts(asked, view))
+    except Stopped as stopped:
+        for why in dict.fromkeys(progress.message for progress in stopped.outcome.failed):
+            print(f"failed     {why}", file=sys.stderr)
+        if stopped.outcome.signal is None:
+            return 1
+        print("stopped: evaluations that are done are kept; the same command continues", file=sys.stderr)
+        return 128 + stopped.outcome.signal
+    _show(found, asked)
+    return 0
+
+
+def _show(found: Standings, asked: menu.Standings) -> None:
+    from twofold.recsys.standings import draw, text, write
+
     print(text(found))
     if asked.out:
         write(found, asked.out)
         draw(found.simulated, asked.out.with_suffix(".png"))
-    return 0
 
 
 def ope(asked: menu.Ope) -> int:

@@ -75,6 +75,11 @@ class Standings:
     env_config: str = option("the data", default="synthetic_users", metavar="NAME", kind="env-config")
     seeds: int = option("seeds of the random baselines", default=3, metavar="N", least=1)
     out: Path | None = option("also write OUT.md, OUT.json and OUT.png", default=None, short="-o")
+    jobs: int = option("processes that evaluate", default=1, metavar="N", least=1)
+    on: str = option("where: here, ray:auto, ray:HOST:PORT or slurm", default="here", metavar="PLACE")
+    part: str | None = option(
+        "make these evaluations and no table: what each of several --jobs does", default=None, metavar="K/N"
+    )
     settings: dict[str, object] = settings_given(factory=dict)
 
 
@@ -135,6 +140,7 @@ COMMANDS = (
         examples=(
             "twofold standings --env-config=synthetic_users",
             "twofold standings runs/shop --env-config=synthetic_users --out=standings",
+            "twofold standings runs/shop --env-config=synthetic_users --out=standings --jobs=2",
         ),
     ),
     Command(

@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from twofold.assemble import fits
-from twofold.base.progress import task, tracked
-from twofold.recsys.baselines import baselines
-from twofold.recsys.completed import JudgeErrors, judge_errors
+from twofold.base.progress import tracked
+from twofold.recsys.completed import JudgeErrors
 from twofold.recsys.config import UsersConfig
-from twofold.recsys.data import Array, Dataset
-from twofold.recsys.judge import Verdict, difference, errors, item_means, judge, of_policy, of_scores
-from twofold.recsys.metrics import Chooses, measure, over_seeds, play
-from twofold.recsys.peers import peers
-from twofold.recsys.prepare import Prepared, Source, dataset, prepare
+from twofold.recsys.data import Array
+from twofold.recsys.evaluations import (
+    JUDGE,
+    MODES,
+    Evaluation,
+    Evaluator,
+    Results,
+    episodes_of,
+    streams_of,
+    verdicts,
+)
+from twofold.recsys.judge import Verdict, difference
+from twofold.recsys.metrics import measure, over_seeds
+from twofold.recsys.prepare import Prepared
 from twofold.recsys.reach import reach_of
-from twofold.recsys.recommend import Recommender, parts_of
-from twofold.recsys.streamed import PLANNER, stream_world, streamed
-from twofold.recsys.users import Users
-from twofold.recsys.worlds import assumed_close, make
-from twofold.settings.config import own_settings
+from twofold.recsys.recommend import parts_of
+from twofold.recsys.streamed import PLANNER
 from twofold.show import style
 from twofold.store import files
-from twofold.store.policy_file import LoadedPolicy, load_policy
 from twofold.store.provenance import provenance
 
-MODES = ("FB", "NX_0", "NX_10")
 COLUMNS = (
     "return",
     "length",
@@ -62,59 +63,46 @@ class Standings:
     judge: JudgeErrors | None = None  # of the users who were completed from the log
 
 
-def standings(cfg: UsersConfig, runs: list[Path], seeds: int) -> Standings:
+Evaluate = Callable[[Evaluator], Results]
+
+
+def in_this_process(evaluator: Evaluator) -> Results:
+    """One evaluation after another."""
+    plan = evaluator.plan
+    return {one: evaluator.made(one) for one in tracked(plan, "evaluating", len(plan))}
+
+
+def standings(
+    cfg: UsersConfig, runs: list[Path], seeds: int, evaluate: Evaluate = in_this_process
+) -> Standings:
     """Every baseline, every peer and every run (seeds of one kind together)."""
-    with task("preparing the users"):
-        prepared = prepare(cfg)
-    loaded = [(kind_of(run), load_policy(run)) for run in runs]
-    found = Standings(tuple(dict.fromkeys(kind for kind, _ in loaded)))
-    with task("judging by what users did"):
-        _judge_by_log(prepared, loaded, found)
-        _judge_the_judge(cfg, prepared, found)
-    in_stream, alone = (
-        [(kind, run) for kind, run in loaded if _settings(run).stream is shared] for shared in (True, False)
-    )
+    evaluator = Evaluator(cfg, runs, seeds)
+    results = evaluate(evaluator)
+    found = Standings(tuple(dict.fromkeys(kind for kind, _ in evaluator.loaded)))
+    _judge_by_log(results, found)
     for mode in MODES:
-        _play_mode(replace(cfg, stream=False), prepared, mode, alone, seeds, found)
-    if in_stream or cfg.stream:
-        _serve_in_stream(cfg, prepared, in_stream, seeds, found)
-    found.reached = {kind: reach_of(parts_of(policy)[1]).share for kind, policy in loaded}
+        _compare_in_mode(evaluator, results, mode, found)
+    _compare_in_stream(evaluator, results, found)
+    found.reached = {kind: reach_of(parts_of(policy)[1]).share for kind, policy in evaluator.loaded}
     return found
 
 
 # ---- what really happened ----
 
 
-def _judge_by_log(prepared: Prepared, loaded: list[tuple[str, LoadedPolicy]], found: Standings) -> None:
+def _judge_by_log(results: Results, found: Standings) -> None:
     """The real table, and how each kind of run stands beside the best of the others by recall."""
-    data, model, _ = prepared
-    if data.test is None or not len(data.test):
-        return
-    verdicts: dict[str, list[Verdict]] = {
-        name: [judge(of_scores(scores, data.train), data)] for name, scores in peers(data.train).items()
-    }
-    expected = errors(model.mean, data)
-    greedy = judge(of_scores(lambda users: model.mean.rows(users), data.train), data)
-    verdicts["greedy user model"] = [greedy | expected]
-    verdicts["item means"] = [errors(item_means(data), data)]
-    for kind, policy in loaded:
-        lists = of_policy(Recommender(policy), data.train)
-        verdicts.setdefault(kind, []).append(judge(lists, data) | expected)
-    found.real = {name: _over_runs(several) for name, several in verdicts.items()}
-    others = {name: several[0] for name, several in verdicts.items() if name not in found.runs}
-    best = max((n for n in others if "recall@10" in others[n]), key=lambda n: others[n]["recall@10"].mean)
-    for kind in found.runs:
-        own, peer = (
-            np.mean([v["recall@10"].values for v in verdicts[name]], axis=0) for name in (kind, best)
-        )
+    judged = verdicts(results)
+    found.real = {name: _over_runs(several) for name, several in judged.items()}
+    others = {name: several[0] for name, several in judged.items() if name not in found.runs}
+    ranked = [name for name in others if "recall@10" in others[name]]
+    for kind in found.runs if ranked else ():
+        best = max(ranked, key=lambda name: others[name]["recall@10"].mean)
+        own, peer = (np.mean([v["recall@10"].values for v in judged[name]], axis=0) for name in (kind, best))
         found.answers.append(f"on what users really did (recall@10): {said(kind, best, own, peer, 3)}")
-
-
-def _judge_the_judge(cfg: UsersConfig, prepared: Prepared, found: Standings) -> None:
-    """Whether those who act in simulated episodes know tastes better than the model that trains with them."""
-    data, model, _ = prepared
-    if dataset(Source.of(cfg)).truth is None and data.test is not None and len(data.test) > 1:
-        found.judge = judge_errors(data, cfg.model, model.mean)
+    if (missed := results.get(Evaluation(JUDGE))) is not None:
+        of_judge, of_model, ratings = (missed[JUDGE][name] for name in ("judge", "model", "ratings"))
+        found.judge = JudgeErrors(float(of_judge), float(of_model), int(ratings))
 
 
 def _over_runs(several: list[Verdict]) -> dict[str, dict[str, float]]:
@@ -145,30 +133,14 @@ def said(kind: str, other: str, own: Array, peer: Array, digits: int) -> str:
 # ---- simulated episodes ----
 
 
-def _play_mode(
-    cfg: UsersConfig,
-    prepared: Prepared,
-    mode: str,
-    loaded: list[tuple[str, LoadedPolicy]],
-    seeds: int,
-    found: Standings,
-) -> None:
-    """One mode: everyone plays the same users; how each kind of run stands beside the best that sees no truth."""
-    data = prepared.data
-    users = list(range(min(data.users, 2000)))
-    world = make(cfg, rows=len(users), purpose=mode)
+def _compare_in_mode(evaluator: Evaluator, results: Results, mode: str, found: Standings) -> None:
+    """One mode: how each kind of run stands beside the best that sees no truth."""
     rows: dict[str, list[dict[str, float]]] = {}
     returns: dict[str, list[Array]] = {}
-    close = assumed_close(cfg, prepared)
-    players = [
-        *_baselines(world, data, seeds, close),
-        *(_player(cfg, mode, len(users), *run) for run in loaded),
-    ]
-    for name, own, policy in tracked(players, f"playing {mode}", len(players)):
-        episodes = play(own, policy, users)
-        rows.setdefault(name, []).append(measured(episodes, prepared))
+    for name, episodes in episodes_of(results, mode):
+        rows.setdefault(name, []).append(measured(episodes, evaluator.prepared))
         returns.setdefault(name, []).append(episodes["ratings"].sum(axis=1))
-    found.simulated[mode] = {name: over_seeds(results) for name, results in rows.items()}
+    found.simulated[mode] = {name: over_seeds(several) for name, several in rows.items()}
     means = {name: np.mean(several, axis=0) for name, several in returns.items()}
     fair = [name for name in means if "*" not in name and name not in found.runs]
     best = max(fair, key=lambda name: float(means[name].mean()))
@@ -178,47 +150,19 @@ def _play_mode(
         if kind in means
     ]
     if mode == "FB":
-        found.warnings += _quits(found.simulated[mode], cfg)
+        found.warnings += _quits(found.simulated[mode], evaluator.cfg)
 
 
-def _baselines(
-    world: Users, data: Dataset, seeds: int, close: Array | None
-) -> Iterator[tuple[str, Users, Chooses]]:
-    """All that need no training, with a world and over some seeds."""
-    for seed in range(seeds):
-        for name, policy in baselines(world, data, np.random.default_rng(seed), close).items():
-            yield re.sub(r" \(\d\)$", "", name), world, policy
-
-
-def _player(
-    cfg: UsersConfig, mode: str, rows: int, kind: str, run: LoadedPolicy
-) -> tuple[str, Users, Chooses]:
-    """A trained policy in the same world, which also tells it what users take if it was trained with that."""
-    own = _settings(run)
-    told = replace(
-        cfg, reward=own.reward, take_by=own.take_by, take_list=own.take_list, take_ridge=own.take_ridge
-    )
-    world = make(told, rows=rows, purpose=mode)
-    fits(run, world)
-    return kind, world, run.learner.policy(explore=False, rows=rows, rng=np.random.default_rng(0))
-
-
-def _settings(run: LoadedPolicy) -> UsersConfig:
-    return own_settings(UsersConfig, run.config.env_args)
-
-
-def _serve_in_stream(
-    cfg: UsersConfig, prepared: Prepared, runs: list[tuple[str, LoadedPolicy]], seeds: int, found: Standings
-) -> None:
+def _compare_in_stream(evaluator: Evaluator, results: Results, found: Standings) -> None:
     """The table of users who come one after another, and how runs stand beside the planner with the same memory."""
-    found.stream = streamed(stream_world(cfg), prepared.data, runs, seeds)
-    plan = found.stream[PLANNER]["return"]
-    for kind in dict.fromkeys(kind for kind, _ in runs):
-        own = found.stream[kind]["return"]
-        found.answers.append(
-            f"users one after another (FB_stream, orders: {seeds}): {kind} {own['mean']:.1f}, {PLANNER} "
-            f"{plan['mean']:.1f}, popularity {found.stream['popularity']['return']['mean']:.1f}"
-        )
+    found.stream = {name: over_seeds(several) for name, several in streams_of(results).items()}
+    for kind in found.runs:
+        if kind in found.stream:
+            own, plan, popular = (found.stream[n]["return"]["mean"] for n in (kind, PLANNER, "popularity"))
+            found.answers.append(
+                f"users one after another (FB_stream, orders: {evaluator.seeds}): {kind} {own:.1f}, {PLANNER} "
+                f"{plan:.1f}, popularity {popular:.1f}"
+            )
 
 
 def measured(episodes: dict[str, Array], prepared: Prepared) -> dict[str, float]:
@@ -235,11 +179,6 @@ def _quits(rows: Rows, cfg: UsersConfig) -> list[str]:
     if max(lengths) <= 2.5:
         return ["simulated users quit at once: no episode goes on for three turns (env_args.leave_share)"]
     return []
-
-
-def kind_of(run: Path) -> str:
-    """The name of a run without its seed and date."""
-    return re.sub(r"[_-]?seed[_-]?\d+.*$", "", run.name) or run.name
 
 
 # ---- showing ----

@@ -42,6 +42,10 @@ def make_rows(
     """Single environments as a world: in this process, or in worker processes; `bounds` are of its actions."""
     if where is None or where.workers == 0:
         return EnvRows(make_env, rows, fresh=fresh, bounds=bounds)
+    if where.engine == "ray":
+        from twofold.rows.ray_worker import refuse_a_small_cluster
+
+        refuse_a_small_cluster(where.workers)
     return WorkerRows(
         make_env,
         rows,
@@ -66,6 +70,8 @@ def make_world(config: Config, *, purpose: str, rows: int, imports: tuple[str, .
     """The world of a config for training or for one of its evaluations."""
     entry = worlds.get(config.env)
     how: dict[str, Where] = {}
+    if config.trainer.engine == "ray" and not config.trainer.workers:
+        raise WorldError("trainer.engine=ray steps rows in workers: say how many with trainer.workers=N")
     if purpose == "train" and config.trainer.workers:
         if not entry.workers:
             raise WorldError(f"the world '{config.env}' steps all rows in one call: set trainer.workers=0")
