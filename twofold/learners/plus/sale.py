@@ -65,7 +65,7 @@ class SaleNetworks(ActorCritic):
     ) -> None:
         self.cfg, self.action_space, self.generator = cfg, action_space, generator
         obs = vector_size(observation_space, "the networks 'sale' need observations")
-        actions = vector_size(action_space, "the networks 'sale' need actions")
+        actions = vector_size(action_space, "the networks 'sale' need actions", FLAT_ACTIONS)
         self.sizes = Sizes(obs, actions, cfg.width, cfg.embedding)
         self._encoder = Encoder(self.sizes, cfg.encoder_activation, generator)
 
