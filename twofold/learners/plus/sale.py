@@ -19,7 +19,7 @@ from twofold.learners.engine import AnyEngine, Batch
 from twofold.learners.nets import Nets
 from twofold.learners.plus.config import PlusConfig
 from twofold.learners.policy import Acting, GaussianPolicy
-from twofold.learners.vector import Activation, vector_size
+from twofold.learners.vector import FLAT_ACTIONS, Activation, vector_size
 from twofold.nets.flat import Flat
 from twofold.nets.sale import Encoder, NumpySale, SaleActor, SaleCritic, Sizes
 from twofold.settings.registry import networks
