@@ -36,6 +36,11 @@ def test_an_unknown_environment_gets_a_suggestion() -> None:
         make_env(GymConfig(id="Pendulam-v1"), "train")
 
 
+def test_a_version_that_is_gone_names_the_newest() -> None:
+    with pytest.raises(WorldError, match="'HalfCheetah-v1'; did you mean 'HalfCheetah-v5'"):
+        make_env(GymConfig(id="HalfCheetah-v1"), "train")
+
+
 def test_an_id_that_would_import_code_is_refused() -> None:
     with pytest.raises(ConfigError, match="--import=MODULE"):
         GymConfig(id="os:Pendulum-v1")

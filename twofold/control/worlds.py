@@ -145,7 +145,7 @@ def _made(make: Make, name: str, kwargs: Info) -> AnyEnv:
     except gym.error.DependencyNotInstalled as error:
         raise WorldError(f"{name} needs a package that is not installed: {error}") from None
     except (gym.error.UnregisteredEnv, gym.error.DeprecatedEnv) as error:
-        hint = nearest(name, gym.registry)
+        hint = _newest(name) or nearest(name, gym.registry)
         did = f"; did you mean '{hint}'?" if hint else ""
         raise UnknownWorld(f"no Gymnasium environment '{name}'{did} ({str(error).splitlines()[0]})") from None
     except TypeError as error:
@@ -157,6 +157,17 @@ def _made(make: Make, name: str, kwargs: Info) -> AnyEnv:
         raise WorldError(f"{name} made a {type(env).__name__}, not a gymnasium.Env")
     _refuse_unfinished(env, name)
     return env
+
+
+def _newest(name: str) -> str | None:
+    """The newest version of an environment whose version is not here any more, if it has one."""
+    try:
+        space, base, _ = gym.envs.registration.parse_env_id(name)
+        version = gym.envs.registration.find_highest_version(space, base)
+    except gym.error.Error:
+        return None
+    known = gym.envs.registration.get_env_id(space, base, version)
+    return known if version is not None and known in gym.registry else None
 
 
 def _refuse_unfinished(env: AnyEnv, name: str) -> None:
