@@ -197,6 +197,8 @@ def test_from_refuses_a_preset_beside_it(run: Path, capsys: pytest.CaptureFixtur
         (["train", "--env-confg=pendulum"], "did you mean '--env-config'"),
         (["train", "--import=nowhere.py"], "nowhere.py: no such file"),
         (["train", "--partners=x"], "--partners=x belongs to a mixed team: add --multi_algs"),
+        (["train", "--on=ray:auto"], "--on=ray:auto is for several runs at once: add --seeds"),
+        (["fit", "env_args.path=ratings.csv"], "since env_args.data is synthetic: add --env-config=ratings"),
         (["train", "--config=sac"], "--config=sac is not here: for one agent there are td3 and ddpg"),
         (["train", "--config=mappo"], "--config=mappo is not here: policy-gradient teams"),
         (["train", "--config=nonsense"], "no --config named 'nonsense'; a path to a .yaml"),

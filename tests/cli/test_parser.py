@@ -10,6 +10,7 @@ import pytest
 from twofold.base.command import Command, asks, needed, option, place, settings_given
 from twofold.base.errors import UserError
 from twofold.cli.finding import find
+from twofold.cli.menu import COMMANDS, TRAIN, Train
 from twofold.cli.parser import parse
 
 
@@ -118,3 +119,15 @@ def test_an_option_chooses_among_commands_of_one_name() -> None:
     known = [Command("eval", "", Free, "x:y"), Command("eval", "", Free, "x:z", when="env-config")]
     assert find(["eval", "a=1"], known)[0] is known[0]
     assert find(["eval", "--env_config=1"], known)[0] is known[1]
+
+
+def test_the_home_folder_is_meant_where_the_shell_leaves_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    found = parse(TRAIN, ["--run=~/runs/first"])
+    assert isinstance(found, Train) and found.run == Path("/home/me/runs/first")
+
+
+@pytest.mark.parametrize(("theirs", "ours"), [("evaluate", "eval"), ("enjoy", "play"), ("Learn", "train")])
+def test_a_command_of_another_code_names_ours(theirs: str, ours: str) -> None:
+    with pytest.raises(UserError, match=f"no command '{theirs}'; did you mean '{ours}'"):
+        find([theirs, "runs/first"], COMMANDS)

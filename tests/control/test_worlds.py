@@ -36,6 +36,11 @@ def test_an_unknown_environment_gets_a_suggestion() -> None:
         make_env(GymConfig(id="Pendulam-v1"), "train")
 
 
+def test_a_version_that_is_gone_names_the_newest() -> None:
+    with pytest.raises(WorldError, match="'HalfCheetah-v1'; did you mean 'HalfCheetah-v5'"):
+        make_env(GymConfig(id="HalfCheetah-v1"), "train")
+
+
 def test_an_id_that_would_import_code_is_refused() -> None:
     with pytest.raises(ConfigError, match="--import=MODULE"):
         GymConfig(id="os:Pendulum-v1")
@@ -97,3 +102,56 @@ def test_the_camera_follows_a_mujoco_body_unless_one_is_asked_for(
     renderer: Any = env.unwrapped.mujoco_renderer  # type: ignore[attr-defined]
     assert (renderer.camera_id == renderer.model.camera("track").id) is follows
     env.close()
+
+
+class Small(gym.Env[np.ndarray, np.ndarray]):
+    """An environment that is in order but for what a test changes."""
+
+    observation_space: gym.Space[np.ndarray] = gym.spaces.Box(-1, 1, (3,), np.float32)
+    action_space: gym.Space[np.ndarray] = gym.spaces.Box(-1, 1, (1,), np.float32)
+
+
+class NoSpaces(gym.Env[np.ndarray, np.ndarray]):
+    pass
+
+
+class OddSpace(Small):
+    observation_space = (3,)  # type: ignore[assignment]  # what is tested
+
+
+class NoSeed(Small):
+    def reset(self) -> tuple[np.ndarray, dict[str, object]]:  # type: ignore[override]  # what is tested
+        return np.zeros(3, np.float32), {}
+
+
+class WholeNumbers(Small):
+    action_space = gym.spaces.Box(0, 5, (1,), np.int64)
+
+
+class NoActions(Small):
+    action_space = gym.spaces.Box(-1, 1, (0,), np.float32)
+
+
+class WideActions(Small):
+    action_space = gym.spaces.Box(-1e300, 1e300, (1,), np.float64)
+
+
+class TooWide(Small):
+    action_space = gym.spaces.Box(-3e38, 3e38, (1,), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (NoSpaces, "has no observation_space: set it"),
+        (OddSpace, "observation_space is a tuple, not a gymnasium space"),
+        (NoSeed, r"reset takes no seed and options; Gymnasium's is reset\(self"),
+        (WholeNumbers, "TD3 needs continuous actions"),
+        (NoActions, "has no actions"),
+        (WideActions, "without finite bounds"),
+        (TooWide, "without finite bounds"),
+    ],
+)
+def test_a_class_that_is_no_environment_yet_is_one_line(made: type[Small], words: str) -> None:
+    with pytest.raises(WorldError, match=words):
+        make_env(GymConfig(), "train", make=made)

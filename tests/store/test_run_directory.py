@@ -142,3 +142,9 @@ def test_a_test_of_fewer_steps_is_made_again(tmp_path: Path) -> None:
     assert run.test_scores() == {}
     (tmp_path / "run" / "test.json").write_text(json.dumps({"step": steps - 1, "policy": ""}))
     assert run.test_scores() is None
+
+
+@pytest.mark.parametrize("path", [Path(), Path("/")])
+def test_a_folder_in_place_of_a_name_is_one_line(path: Path) -> None:
+    with pytest.raises(UserError, match="Is a directory: give the name of a file"):
+        files.replace_bytes(path, b"")

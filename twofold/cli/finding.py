@@ -8,6 +8,14 @@ from twofold.base.command import Command
 from twofold.base.errors import UserError
 from twofold.base.names import nearest
 
+# What other codes call them.
+_ELSEWHERE = {
+    "eval": ("evaluate", "test"),
+    "play": ("enjoy", "render", "video", "watch"),
+    "train": ("learn", "run"),
+}
+_ELSEWHERE |= {"resume": ("continue", "restart"), "runs": ("ls",), "page": ("tensorboard", "dashboard", "ui")}
+
 
 def find(argv: list[str], known: Sequence[Command]) -> tuple[Command | None, list[str]]:
     """The command and the words behind it; None for one whose verb is not named yet."""
@@ -19,7 +27,8 @@ def find(argv: list[str], known: Sequence[Command]) -> tuple[Command | None, lis
     if first in families:
         return _verb(argv, known, names)
     if first not in names:
-        hint = nearest(first, names | families)
+        same = next((ours for ours, theirs in _ELSEWHERE.items() if first.lower() in theirs), None)
+        hint = same or nearest(first, names | families)
         did = f"did you mean '{hint}'?" if hint else "twofold --help shows all"
         raise UserError(f"no command '{first}'; {did}")
     return _variant([one for one in known if one.name == first], argv[1:]), argv[1:]

@@ -72,7 +72,8 @@ def _reader(asked: Asked) -> Callable[[str], object]:
 
 
 def _path(text: str) -> Path:
-    return Path(_text(text))
+    # A shell leaves the ~ of --run=~/runs as it is, and a folder of that name is not what anybody means.
+    return Path(os.path.expanduser(_text(text)))
 
 
 def _text(text: str) -> str:

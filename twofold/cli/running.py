@@ -90,6 +90,8 @@ def train(asked: menu.Train) -> int:
     config, env_config, settings = _named(options, settings)
     if asked.seeds is not None:
         return _several(asked, (config, env_config), settings)
+    if asked.on != "here":
+        raise UserError(f"--on={asked.on} is for several runs at once: add --seeds=1..5, or leave it out")
 
     def work(told: Told) -> Trained:
         return api.train_with(

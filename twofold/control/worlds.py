@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from functools import partial
 from typing import Any, SupportsFloat
@@ -73,17 +74,21 @@ class UnitActions(gym.ActionWrapper[Any, Any, Any]):
     def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)
         space = env.action_space
-        if not isinstance(space, gym.spaces.Box):
+        if not isinstance(space, gym.spaces.Box) or not np.issubdtype(space.dtype, np.floating):
             raise WorldError(
                 f"{_name(env)} has the action space {space}; TD3 needs continuous actions (Box). Discrete actions "
                 "for one agent are not here: take the environment's continuous form if it has one, or DQN or PPO of "
                 "Stable-Baselines3 or CleanRL"
             )
-        if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
+        if space.shape == (0,):
+            raise WorldError(f"{_name(env)} has no actions ({space}): there is nothing to learn")
+        with np.errstate(over="ignore"):  # what float32 cannot hold is no bound
+            self.low, self.high = space.low.astype(np.float32), space.high.astype(np.float32)
+            bounded = np.isfinite(self.high - self.low).all()
+        if not bounded:
             raise WorldError(
                 f"{_name(env)} has actions without finite bounds {space}: wrap it with bounds first"
             )
-        self.low, self.high = space.low.astype(np.float32), space.high.astype(np.float32)
         self.action_space = gym.spaces.Box(-1.0, 1.0, space.shape, np.float32)
 
     def action(self, action: Array) -> Array:
@@ -140,7 +145,7 @@ def _made(make: Make, name: str, kwargs: Info) -> AnyEnv:
     except gym.error.DependencyNotInstalled as error:
         raise WorldError(f"{name} needs a package that is not installed: {error}") from None
     except (gym.error.UnregisteredEnv, gym.error.DeprecatedEnv) as error:
-        hint = nearest(name, gym.registry)
+        hint = _newest(name) or nearest(name, gym.registry)
         did = f"; did you mean '{hint}'?" if hint else ""
         raise UnknownWorld(f"no Gymnasium environment '{name}'{did} ({str(error).splitlines()[0]})") from None
     except TypeError as error:
@@ -150,7 +155,37 @@ def _made(make: Make, name: str, kwargs: Info) -> AnyEnv:
         raise WorldError(f"{name} cannot be made with env_args.kwargs={kwargs} ({why})") from None
     if not isinstance(env, gym.Env):
         raise WorldError(f"{name} made a {type(env).__name__}, not a gymnasium.Env")
+    _refuse_unfinished(env, name)
     return env
+
+
+def _newest(name: str) -> str | None:
+    """The newest version of an environment whose version is not here any more, if it has one."""
+    try:
+        space, base, _ = gym.envs.registration.parse_env_id(name)
+        version = gym.envs.registration.find_highest_version(space, base)
+    except gym.error.Error:
+        return None
+    known = gym.envs.registration.get_env_id(space, base, version)
+    return known if version is not None and known in gym.registry else None
+
+
+def _refuse_unfinished(env: AnyEnv, name: str) -> None:
+    """What a class needs before it is an environment: its spaces, and a reset that takes a seed."""
+    try:
+        spaces = {"observation_space": env.observation_space, "action_space": env.action_space}
+    except AttributeError as error:
+        raise WorldError(f"{name} has no {error.name}: set it in __init__ to a gymnasium space") from None
+    for named, space in spaces.items():
+        if not isinstance(space, gym.spaces.Space):
+            raise WorldError(f"{name}: {named} is a {type(space).__name__}, not a gymnasium space")
+    taken = inspect.signature(env.unwrapped.reset).parameters.values()
+    names = {one.name for one in taken}
+    if not {"seed", "options"} <= names and not any(one.kind is one.VAR_KEYWORD for one in taken):
+        raise WorldError(
+            f"{name}: reset takes no seed and options; Gymnasium's is reset(self, *, seed=None, options=None), and "
+            "calls super().reset(seed=seed) first"
+        )
 
 
 def _refuse_odd_files(value: object) -> None:

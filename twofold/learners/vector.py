@@ -35,14 +35,19 @@ class VectorConfig:
     )
 
 
+FLAT_ACTIONS = "wrap it with one that takes them as a vector"
+
+
 def vector_size(
     space: AnySpace,
     needs: str,
-    remedy: str = "choose other networks with networks.name=..., or flatten it",
+    remedy: str = "wrap it with gymnasium.wrappers.FlattenObservation, or choose networks.name=... for it",
 ) -> int:
     """The length of a space's vectors; where it holds something else, who `needs` them and what to do is said."""
     if not isinstance(space, gym.spaces.Box) or len(space.shape) != 1:
         raise ConfigError(f"{needs} that are a vector (Box of one axis), this world has {space}; {remedy}")
+    if not space.shape[0]:
+        raise ConfigError(f"{needs} of at least one number, this world has {space}")
     return int(space.shape[0])
 
 
@@ -59,7 +64,7 @@ class VectorNetworks(ActorCritic):
     ) -> None:
         self.cfg, self.action_space, self.generator = cfg, action_space, generator
         self.inputs = vector_size(observation_space, "the networks 'vector' need observations")
-        self.actions = vector_size(action_space, "the networks 'vector' need actions")
+        self.actions = vector_size(action_space, "the networks 'vector' need actions", FLAT_ACTIONS)
 
     def actor(self) -> MLP:
         """obs [B, o] -> action [B, a] in [-1, 1]."""

@@ -163,6 +163,10 @@ class UsersConfig:
         return "true" if given is True else given
 
     def __post_init__(self) -> None:
+        if self.data == "synthetic" and self.path is not None:
+            raise ConfigError(
+                f"env_args.path={self.path} is not read, since env_args.data is synthetic: add --env-config=ratings"
+            )
         if self.force_length > self.max_turn:
             raise ConfigError("env_args.force_length must not be above env_args.max_turn")
         if self.quit_family == "category" and self.quit == "model":

@@ -90,7 +90,10 @@ Own = TypeVar("Own")
 def own_settings(cls: type[Own], given: object) -> Own:
     """The settings of a part as the class that the part declared."""
     if not isinstance(given, cls):
-        raise ConfigError(f"settings of {cls.__name__} were expected, these are of {type(given).__name__}")
+        raise ConfigError(
+            f"these are settings of another environment or part ({type(given).__name__}; {cls.__name__} is needed): "
+            "name a run or a preset that fits"
+        )
     return given
 
 

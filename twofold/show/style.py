@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
+import sys
 import threading
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,6 +51,7 @@ def new_figure(
     width: float = 7.2, height: float = 4.2, panels: tuple[int, int] = (1, 1)
 ) -> tuple[Figure, Array]:
     """A figure of its own, unknown to pyplot, and its axes as an array of rows and columns."""
+    _import_matplotlib()
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -56,6 +60,18 @@ def new_figure(
     for each in axes.flat:
         quiet(each)
     return figure, axes
+
+
+def _import_matplotlib() -> None:
+    """Import it also where MPLBACKEND names no backend: no window is opened here, so that none is needed."""
+    try:
+        import_module("matplotlib")
+    except ValueError:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
+            del sys.modules[name]  # half made
+        asked = os.environ.pop("MPLBACKEND", "")
+        import_module("matplotlib")
+        os.environ["MPLBACKEND"] = asked
 
 
 def quiet(axes: Axes) -> None:

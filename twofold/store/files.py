@@ -117,6 +117,8 @@ def sync_folder(path: Path) -> None:
 def replace_bytes(path: Path, content: bytes) -> None:
     """Put a file in place whole: temporary name, fsync, rename, fsync of the folder."""
     refuse_to_replace(path)
+    if not path.name:
+        raise UserError(f"cannot write {path}: Is a directory: give the name of a file")
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         write_bytes(temporary, content)

@@ -161,9 +161,13 @@ def test_groups_come_with_their_numbers_and_runs(here: Served, runs: Path) -> No
 def test_no_name_of_a_folder_and_no_number_of_a_setting_spoils_an_answer(tmp_path: Path) -> None:
     odd = {"learner.gamma": float("nan"), "learner.tau": float("inf")}
     make_run(tmp_path / "\udcff\x1b[2J", settings=odd)
+    make_run(tmp_path / "\udcfe\x1b[2J", seed=2, settings=odd)
     with served(tmp_path) as here:
-        run = overview(here)["groups"][0]["runs"][0]["id"]
-        settings = {one["name"]: one["value"] for one in here.ask("one", run=run)[1]["settings"]}
+        run, other = (one["id"] for one in overview(here)["groups"][0]["runs"])
+        assert run != other
+        status, told = here.ask("one", {"run": run})
+        assert status == 200, told
+        settings = {one["name"]: one["value"] for one in told["settings"]}
     assert (settings["learner.gamma"], settings["learner.tau"]) == ("nan", "inf")
 
 

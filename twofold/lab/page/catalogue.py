@@ -155,7 +155,7 @@ def group_id(group: Group) -> str:
 
 
 def _short(text: str) -> str:
-    return hashlib.blake2b(text.encode(errors="replace"), digest_size=8).hexdigest()
+    return hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=8).hexdigest()
 
 
 # ---- as data ------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from twofold.learners.engine import AnyEngine, Batch
 from twofold.learners.nets import Nets
 from twofold.learners.plus.config import PlusConfig
 from twofold.learners.policy import Acting, GaussianPolicy
-from twofold.learners.vector import Activation, vector_size
+from twofold.learners.vector import FLAT_ACTIONS, Activation, vector_size
 from twofold.native.library import absent
 from twofold.nets.flat import Flat
 from twofold.nets.sale import Encoder, NumpySale, SaleActor, SaleCritic, Sizes
@@ -66,7 +66,7 @@ class SaleNetworks(ActorCritic):
     ) -> None:
         self.cfg, self.action_space, self.generator = cfg, action_space, generator
         obs = vector_size(observation_space, "the networks 'sale' need observations")
-        actions = vector_size(action_space, "the networks 'sale' need actions")
+        actions = vector_size(action_space, "the networks 'sale' need actions", FLAT_ACTIONS)
         self.sizes = Sizes(obs, actions, cfg.width, cfg.embedding)
         self._encoder = Encoder(self.sizes, cfg.encoder_activation, generator)
 
