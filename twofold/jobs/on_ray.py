@@ -24,6 +24,7 @@ class RayCluster:
         self.address, self.folder = address, folder
 
     def __enter__(self) -> RayCluster:
+        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")  # its warnings would come between our lines
         self._ray = connected(self.address, f"--on=ray:{self.address}")
         self._here = elsewhere.write_token(self.folder)
         for there in self._nodes():
