@@ -9,11 +9,12 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from twofold.jobs import elsewhere
+from twofold.jobs import elsewhere, on_ray
 from twofold.jobs.elsewhere import UNLIKE, Facts, Order, carry_out, difference
 from twofold.store.alike import Software
 
@@ -119,3 +120,23 @@ def test_an_interruption_is_heard_where_a_script_had_it_ignored(tmp_path: Path) 
     finally:
         signal.signal(signal.SIGINT, before)
     assert processes_of(tmp_path) == []
+
+
+def test_a_task_whose_node_was_cut_off_is_given_up_and_one_that_waits_for_a_node_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(on_ray, "_LOOK", -1.0)
+    cancelled: list[bool] = []
+    nodes = [{"NodeID": "one", "Alive": True}, {"NodeID": "two", "Alive": False}]
+    ray: Any = SimpleNamespace(
+        wait=lambda *_, **__: ([], []),
+        nodes=lambda: nodes,
+        cancel=lambda _, force: cancelled.append(force),
+    )
+    log = tmp_path / "a.txt"
+    task = on_ray.RayTask(ray, object(), log)
+    assert [task.code() for _ in range(9)] == [None] * 9
+    on_ray.node_file(log).write_text("one")
+    assert [task.code() for _ in range(9)] == [None] * 9 and not cancelled
+    on_ray.node_file(log).write_text("two")
+    assert [task.code() for _ in range(4)] == [None, None, None, -signal.SIGKILL] and cancelled == [True]
