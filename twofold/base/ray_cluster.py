@@ -45,7 +45,7 @@ def _show_the_token() -> None:
 @contextmanager
 def _silence() -> Iterator[None]:
     """What Ray's own layers write to the terminal while they connect is said by the error that they end with."""
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    kept, nowhere = os.dup(2), os.memfd_create("ray")
     try:
         os.dup2(nowhere, 2)
         yield
