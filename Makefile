@@ -56,7 +56,7 @@ scale: dev            ## jobs on Ray and SLURM in their long form: nodes killed,
 	$(BIN)/python -m pytest $(SCALE) -m 'scale or not slow'
 
 SCALE = tests/jobs tests/rows/test_ray_worker.py tests/lab/sweep tests/crystal/test_relax_on_ray.py \
-  tests/crystal/test_relax_batch.py tests/team/test_partners_by_jobs.py
+  tests/crystal/test_relax_batch.py tests/team/test_partners_by_jobs.py tests/recsys/test_parts.py
 
 learn: dev            ## learning tests: minutes to hours
 	$(BIN)/python -m pytest tests/learning -m slow

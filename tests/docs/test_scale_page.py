@@ -43,10 +43,22 @@ def listens(port: int) -> bool:
         return one.connect_ex(("127.0.0.1", port)) == 0
 
 
+def alive(port: int, environment: dict[str, str]) -> int:
+    """How many nodes the cluster has."""
+    code = f"import ray; ray.init(address='127.0.0.1:{port}'); print(sum(n['Alive'] for n in ray.nodes()))"
+    found = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    return int(found.stdout.split()[-1]) if found.stdout.split() else 0
+
+
 def test_a_cluster_of_two_nodes_comes_up_and_trains_as_the_page_says(tmp_path: Path) -> None:
     lines = [
         line for kind, text in blocks("docs/scale.md") if kind == "bash" for line in text.strip().splitlines()
     ]
+    exported = [line.removeprefix("export ") for line in lines if line.startswith("export ")]
+    assert exported == ["RAY_AUTH_MODE=token"] * 2
+    lines = [line for line in lines if not line.startswith("export ")]
     assert [line.split()[0:2] for line in lines] == [
         ["ray", "get-auth-token"],
         ["ray", "start"],
@@ -57,16 +69,18 @@ def test_a_cluster_of_two_nodes_comes_up_and_trains_as_the_page_says(tmp_path: P
     token, head, other, train = (as_here(line, tmp_path, port) for line in lines)
     environment = {**os.environ, "HOME": str(tmp_path), "RAY_USAGE_STATS_ENABLED": "0"}
     environment.pop("RAY_AUTH_MODE", None)
+    of_nodes = {**environment, "RAY_AUTH_MODE": "token"}
     assert subprocess.run(token, env=environment, check=False).returncode == 0
     assert (tmp_path / ".ray" / "auth_token").exists()
-    nodes = [subprocess.Popen(head, env=environment, stdout=subprocess.DEVNULL)]
+    nodes = [subprocess.Popen(head, env=of_nodes, stdout=subprocess.DEVNULL)]
     try:
         until = time.monotonic() + 120
         while not listens(port):
             assert time.monotonic() < until and nodes[0].poll() is None
             time.sleep(0.2)
-        nodes.append(subprocess.Popen(other, env=environment, stdout=subprocess.DEVNULL))
-        time.sleep(5)
+        nodes.append(subprocess.Popen(other, env=of_nodes, stdout=subprocess.DEVNULL))
+        while alive(port, of_nodes) < 2:  # each start takes seconds
+            assert time.monotonic() < until + 120 and nodes[1].poll() is None
         stranger = {**environment, "HOME": str(tmp_path / "nobody"), "RAY_AUTH_MODE": "disabled"}
         refused = subprocess.run(train, env=stranger, capture_output=True, text=True, check=False)
         assert refused.returncode == 2 and "wants its token" in refused.stderr, refused.stderr

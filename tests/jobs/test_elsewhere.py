@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from twofold.jobs import elsewhere
+from twofold.jobs import elsewhere, on_ray
 from twofold.jobs.elsewhere import UNLIKE, Facts, Order, carry_out, difference
 from twofold.store.alike import Software
 
-from .test_jobs import job
+from .test_jobs import job, processes_of, wait_until
 
 HEAD = Software("head", "3.11.7", {"numpy": "2.4", "ase": "3.29"}, "c0de")
 HERE = Facts(HEAD, "word")
@@ -98,3 +101,42 @@ def test_an_order_takes_along_what_is_named_for_twofold(
     found = Order.of(job(tmp_path, 1, 2, 0.0), tmp_path / "logs" / "a.txt", here)
     names = [name for name, _ in found.environment]
     assert "TWOFOLD_RUNS" in names and "SECRET" not in names and found.python == sys.executable
+
+
+def test_an_interruption_is_heard_where_a_script_had_it_ignored(tmp_path: Path) -> None:
+    code = "import time; open('began', 'w').close(); time.sleep(600)"
+    asked, before = order(tmp_path, sys.executable, "-c", code), signal.getsignal(signal.SIGINT)
+
+    def interrupt() -> None:
+        wait_until((tmp_path / "began").exists, 60)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        threading.Thread(target=interrupt, daemon=True).start()
+        with pytest.raises(KeyboardInterrupt):
+            carry_out(asked)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert processes_of(tmp_path) == []
+
+
+def test_a_task_whose_node_was_cut_off_is_given_up_and_one_that_waits_for_a_node_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(on_ray, "_LOOK", -1.0)
+    cancelled: list[bool] = []
+    nodes = [{"NodeID": "one", "Alive": True}, {"NodeID": "two", "Alive": False}]
+    ray: Any = SimpleNamespace(
+        wait=lambda *_, **__: ([], []),
+        nodes=lambda: nodes,
+        cancel=lambda _, force: cancelled.append(force),
+    )
+    log = tmp_path / "a.txt"
+    task = on_ray.RayTask(ray, object(), log)
+    assert [task.code() for _ in range(9)] == [None] * 9
+    on_ray.node_file(log).write_text("one")
+    assert [task.code() for _ in range(9)] == [None] * 9 and not cancelled
+    on_ray.node_file(log).write_text("two")
+    assert [task.code() for _ in range(4)] == [None, None, None, -signal.SIGKILL] and cancelled == [True]

@@ -16,6 +16,7 @@ import pytest
 from lab.made import make_run
 
 from twofold.base.errors import UserError
+from twofold.jobs import running
 from twofold.jobs.launchers import Child, Processes
 from twofold.jobs.running import Outcome, Progress, View, last_words, run_jobs
 from twofold.lab.experiment import Job
@@ -233,3 +234,26 @@ def test_jobs_that_cannot_begin_leave_no_folder(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no cluster"):
         run_jobs([], tmp_path / "runs", Silent(), launcher=Nowhere())
     assert (tmp_path / "runs").is_dir()
+
+
+def test_a_job_whose_files_say_that_it_is_done_is_done_though_its_machine_is_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Silenced:
+        """A task whose machine was cut off after its work."""
+
+        def code(self) -> None:
+            return None
+
+        def stop(self) -> None:
+            """Nobody hears it."""
+
+    class Far(Processes):
+        def start(self, job: Job, log: Path) -> Any:
+            child = super().start(job, log)
+            wait_until(lambda: child.code() is not None, 60)
+            return Silenced()
+
+    monkeypatch.setattr(running, "_SILENCE", 0.2)
+    found = run_jobs(jobs_in(tmp_path, 2, 4, 0.0), tmp_path, Silent(), limit=2, tick=0.05, launcher=Far())
+    assert found.done and [p.step for p in found.jobs] == [4, 4]

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 
 from twofold.base.errors import MissingPackage, UserError
+from twofold.base.regular import is_file
 
 _SHOWN = 160  # letters of what Ray says
 
@@ -14,6 +18,7 @@ _SHOWN = 160  # letters of what Ray says
 def connected(address: str | None, wanted_by: str) -> ModuleType:
     """Ray, connected to a cluster; without an address to that of RAY_ADDRESS, else to one of this machine."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    _show_the_token()
     try:
         import ray
     except ModuleNotFoundError:
@@ -22,11 +27,32 @@ def connected(address: str | None, wanted_by: str) -> ModuleType:
         place = address or os.environ.get("RAY_ADDRESS", "")
         _refuse_silence(place)
         try:
-            ray.init(address=address, log_to_driver=False, configure_logging=False, logging_level="ERROR")
+            with _silence():
+                ray.init(address=address, log_to_driver=False, configure_logging=False, logging_level="ERROR")
         except Exception as error:  # Ray raises what its layers raise
             raise UserError(_said(error, place)) from None
     module: ModuleType = ray
     return module
+
+
+def _show_the_token() -> None:
+    """Ray asks for a token wherever there is one, but shows its own to a cluster of this machine only."""
+    named = os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")
+    if named or is_file(Path("~/.ray/auth_token").expanduser()):
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """What Ray's own layers write to the terminal while they connect is said by the error that they end with."""
+    kept, nowhere = os.dup(2), os.memfd_create("ray")
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _said(error: Exception, place: str) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,6 +92,10 @@ class Errand:
 
     def carry_out(self) -> int:
         """Run the command to its end; its exit code. Whatever interrupts this asks the command to save and stop."""
+        with _interruptible():
+            return self._carry_out()
+
+    def _carry_out(self) -> int:
         order = self.order
         here = facts(str(Path(order.log).parent.parent / TOKEN), order.cwd)
         with open_log(Path(order.log)) as log:
@@ -111,6 +118,20 @@ class Errand:
                 self.child.terminate()
             while not ended(self.child):
                 time.sleep(0.02)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ray and submitit stop a job by SIGINT, which whatever a script starts with & was told to ignore."""
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    if not ignored or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def carry_out(order: Order) -> int:

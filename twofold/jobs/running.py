@@ -29,6 +29,9 @@ State = Literal["waiting", "running", "done", "stopped", "failed"]
 _ERRORS_AT_A_STEP = 2  # an error that comes back at the same step will come back again
 _KILLS_AT_A_STEP = 5  # killed by the system or by hand: may be chance, for longer
 _TICK = 0.5  # seconds between looks
+_SILENCE = (
+    30.0  # seconds in which a job tells of the end that its files tell of; one that was cut off never does
+)
 _LOG_TAIL = 4_000
 
 
@@ -44,6 +47,7 @@ class Progress:
     handle: Handle | None = None
     ends: list[tuple[int, bool]] = field(default_factory=list)  # step of each end, and whether it was killed
     _began: tuple[float, int] = (0.0, 0)
+    _whole: float | None = None  # when its files first said that it is done
 
 
 More = Callable[[Sequence[Progress]], Sequence[Job]]  # jobs that come up while others end
@@ -196,6 +200,15 @@ class _Runner:
         assert progress.handle is not None
         if (code := progress.handle.code()) is not None:
             self._end(progress, code)
+        elif progress.step >= progress.job.steps and self._silent(progress):
+            self._end(progress, 0)
+
+    def _silent(self, progress: Progress) -> bool:
+        """True if the files of a job have said for long that it is done."""
+        if not progress.job.finished():
+            return False
+        progress._whole = progress._whole or time.monotonic()
+        return time.monotonic() - progress._whole > _SILENCE
 
     def _end(self, progress: Progress, code: int) -> None:
         """Done; or stopped by somebody; or to be repeated; or failed for good."""

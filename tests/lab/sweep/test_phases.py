@@ -109,19 +109,27 @@ def test_the_result_is_written_with_its_picture_and_a_preset_that_can_be_used(tm
     loaded = load(str(preset), "pendulum")
     assert loaded.values["learner.gamma"] == found.winner.values["learner.gamma"]  # type: ignore[union-attr]
     assert loaded.config.trainer.steps == 3
+    assert write_preset(made, found, preset) == preset  # repeated, it is there already
+    preset.write_text("# mine\n" + preset.read_text())
     with pytest.raises(UserError, match="exists: nothing was written"):
-        write_preset(made, found, tmp_path / "mine.yaml")
+        write_preset(made, found, preset)
 
 
-@pytest.mark.parametrize("name", ["there.yaml", "no_folder/mine.yaml"])
-def test_where_the_preset_goes_is_looked_at_before_the_search(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_preset_that_could_not_be_written_is_refused_before_the_search(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "there.yaml").write_text("")
-    words = ["sweep", f"--write={tmp_path / name}", f"--sweep={tmp_path / 's'}", "learner.gamma=0.9..0.99"]
-    assert main(words) == 2
-    assert "give another --write" in capsys.readouterr().err
-    assert not (tmp_path / "s").exists()
+    there = tmp_path / "there.yaml"
+    there.write_text("mine")
+    words = ["sweep", "--config=td3", "--env-config=pendulum", "learner.gamma=0.9..0.99"]
+    for place, message in (
+        (tmp_path / "no" / "x.yaml", "there is no folder"),
+        (tmp_path / "my_td3", "ends with .yaml"),
+        (there, "would not be overwritten"),
+    ):
+        assert main([*words, f"--sweep={tmp_path / 's'}", f"--write={place}"]) == 2
+        told = capsys.readouterr().err
+        assert message in told and len(told.strip().splitlines()) == 1
+    assert not (tmp_path / "s").exists() and there.read_text() == "mine"
 
 
 def test_what_is_known_is_told_while_it_goes_on_and_a_winner_only_when_it_is_confirmed(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twofold.base.errors import UserError
-from twofold.base.regular import is_folder, is_there
+from twofold.base.regular import is_there, read_regular
 from twofold.lab import text
 from twofold.lab.groups import show
 from twofold.lab.sweep.phases import LAST, Candidate, Sweep, Swept
@@ -140,7 +140,6 @@ def write_preset(sweep: Sweep, found: Swept, path: Path) -> Path:
 
     if found.winner is None:
         raise UserError("no winner was confirmed: there is no preset to write")
-    refuse_to_overwrite(path)
     nested: dict[str, object] = {"extends": sweep.space.config}
     for key, value in {**sweep.space.fixed, **found.winner.values}.items():
         section, _, rest = key.partition(".")
@@ -148,13 +147,11 @@ def write_preset(sweep: Sweep, found: Swept, path: Path) -> Path:
         if isinstance(inner, dict):
             inner[rest or section] = value
     about = f"# Found by a sweep of {len(found.trials)} trials in {sweep.space.env_config}.\n"
-    files.replace_bytes(path, (about + yaml.safe_dump(nested, sort_keys=False)).encode())
-    return path
-
-
-def refuse_to_overwrite(path: Path) -> None:
-    """A preset is a new file in a folder that is there."""
-    if is_there(path):
+    content = (about + yaml.safe_dump(nested, sort_keys=False)).encode()
+    if not is_there(path):
+        files.replace_bytes(path, content)
+    elif (
+        read_regular(path, follow=True) != content
+    ):  # the same is there when a sweep that is done is repeated
         raise UserError(f"{path} exists: nothing was written; give another --write")
-    if not is_folder(path.parent):
-        raise UserError(f"{path.parent} is not a directory: give another --write")
+    return path
