@@ -1,4 +1,4 @@
-"""What a step of td3_plus and of td3_sale costs beside one of td3: `python benchmarks/plus_cost.py [--rounds=15]`.
+"""What a step of td3_plus costs beside one of td3: `python benchmarks/plus_cost.py [--rounds=15]`.
 
 A step is acting, the world's step (HalfCheetah-v5), batches from replay, updates, and replay's priorities, with one
 thread and the engine that `auto` chooses. The presets take turns in one process; times are processor time, which a busy
@@ -22,7 +22,7 @@ from twofold.store.provenance import provenance
 from twofold.store.run import Run
 
 RESULTS = Path(__file__).resolve().parent / "results" / "control"
-PRESETS = ("td3", "td3_plus", "td3_sale")
+PRESETS = ("td3", "td3_plus")
 HELD = 2_000  # items that replay holds when it begins
 
 

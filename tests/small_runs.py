@@ -60,7 +60,7 @@ OTHER: dict[str, Small] = {
     "td3_hardcore": ("", "bipedal_hardcore", {"networks": VECTOR}, ()),
     "td3_hardcore_long": ("", "walker_hardcore", {"networks": VECTOR}, ()),
     "td3_hardcore_plus": ("", "walker_hardcore", {"networks": VECTOR}, ()),
-    "td3_sale": ("", "pendulum", {"networks": {"width": 8, "embedding": 4}, "learner": SALE}, ()),
+    "td3_plus": ("", "pendulum", {"networks": {"width": 8, "embedding": 4}, "learner": SALE}, ()),
     "td3_rec_reference": ("", "synthetic_users", {"env_args": USERS | _DEEPFM}, ()),
     "td3_crystal": WORLDS["crystal/spring"],
     "matd3": ("", "mpe_spread", {"networks": VECTOR}, ("mpe2",)),
