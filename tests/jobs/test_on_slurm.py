@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from pathlib import Path
@@ -150,4 +151,4 @@ def test_a_sigterm_of_the_queue_is_no_result_and_one_of_ours_is(
     assert 0.2 in waited
     on_slurm._stop_mark(asked.log).touch()
     waited.clear()
-    assert Preemptible(asked)() == 143 and 0.2 not in waited
+    assert Preemptible(asked)() in (143, -signal.SIGTERM) and 0.2 not in waited  # stopped as soon as it began

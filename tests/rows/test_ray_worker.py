@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,15 @@ import pytest
 from ray_nodes import ONE_AFTER_THE_OTHER, cluster, kill_node
 
 from twofold.assemble import run_to_end
-from twofold.base.errors import MissingPackage
+from twofold.base.errors import MissingPackage, WorldError
+from twofold.rows import ray_worker
 from twofold.rows import world as making
 from twofold.rows.envs import EnvRows
+from twofold.rows.ray_worker import _Actor
+from twofold.rows.worker import BROKE_CONTRACT, READY, Task
 from twofold.rows.workers import WorkerRows
 from twofold.settings.config import load
+from twofold.store.alike import software
 from twofold.store.run import Run
 
 __all__ = ["cluster"]
@@ -43,11 +48,54 @@ def test_without_ray_it_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         run_to_end(Run.create(tmp_path / "run", resolved, "x"))
 
 
+def test_rows_are_not_made_on_a_machine_that_is_unlike(tmp_path: Path) -> None:
+    here = software()
+    task = Task(PENDULUM, (0, 2), False, ())
+    other = replace(here, host="head", packages={**here.packages, "numpy": "0.1"})
+    said = _Actor(task, other, str(tmp_path)).start()
+    assert said.startswith(BROKE_CONTRACT) and b"head 0.1: install the same versions everywhere" in said
+    said = _Actor(task, replace(here, host="head", code="0ther"), str(tmp_path)).start()
+    assert said.startswith(BROKE_CONTRACT) and b"another twofold" in said
+
+
+def test_rows_find_files_from_where_the_command_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "given").mkdir()
+    (tmp_path / "given" / "seen.py").write_text("")
+    task = Task(PENDULUM, (0, 2), False, ("seen.py",))
+    assert _Actor(task, software(), str(tmp_path / "given")).start() == READY
+    monkeypatch.chdir(tmp_path)
+    said = _Actor(task, software(), str(tmp_path / "not there")).start()
+    assert said.startswith(BROKE_CONTRACT) and b"seen.py: no such file" in said
+
+
+def test_ray_without_workers_is_refused() -> None:
+    config = load("td3", "pendulum", **{**SHORT, "trainer.engine": "ray"}).config
+    with pytest.raises(WorldError, match=r"say how many with trainer\.workers=N"):
+        making.make_world(config, purpose="train", rows=ROWS)
+
+
 @pytest.fixture(scope="module")
 def ray() -> Iterator[Any]:
     module = pytest.importorskip("ray", reason="Ray needs the extra `ray`")
     yield module
     module.shutdown()
+
+
+@ONE_AFTER_THE_OTHER
+def test_other_versions_and_too_few_processors_are_one_line(
+    ray: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = making.Where(workers=10_000, engine="ray")
+    with pytest.raises(WorldError, match=r"trainer\.workers=10000 wants 10000 processors"):
+        making.make_rows(PENDULUM, 10_000, where=many)
+    here = software()
+    monkeypatch.setattr(ray_worker, "software", lambda: replace(here, packages={"numpy": "0.1"}))
+    far = WorkerRows(PENDULUM, 1, 1, spawn=making._ray_worker)
+    with pytest.raises(WorldError, match="install the same versions everywhere"):
+        far.reset(seed=[1], options={"reset_mask": np.ones(1, bool)})
 
 
 @ONE_AFTER_THE_OTHER

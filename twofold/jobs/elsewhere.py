@@ -105,11 +105,16 @@ class Errand:
             _wait_for_silence(Path(order.folder))
             self.child = start_child(order.command(), log, order.cwd, dict(order.environment))
         try:
-            while not ended(self.child):
+            while not ended(self.child) and self.wanted():
                 time.sleep(0.05)
+            self.stop()
             return int(self.child.returncode)
         finally:
             self.stop()
+
+    def wanted(self) -> bool:
+        """False where somebody has left word that it shall stop."""
+        return True
 
     def stop(self) -> None:
         """Ask a command that still runs to save and stop, and wait for it."""

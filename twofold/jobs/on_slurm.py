@@ -126,6 +126,10 @@ class Preemptible(Errand):
             time.sleep(0.2)
         return code
 
+    def wanted(self) -> bool:
+        """The signal by which submitit cancels may be ignored; the word of the coordinator is not."""
+        return not is_there(_stop_mark(self.order.log))
+
     def checkpoint(self) -> object:
         """Called before the machine is taken away: save, and ask to be queued again."""
         import submitit
