@@ -6,7 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from twofold.base.messages import printable
 
@@ -50,7 +50,8 @@ def printable_output() -> Iterator[None]:
         before.flush()
     finally:
         sys.stdout = before
-        before.reconfigure(errors=errors)
+        with suppress(OSError):  # nobody reads it any more: what was wrong before that is to be told
+            before.reconfigure(errors=errors)
 
 
 def fill_in_streams() -> None:
