@@ -44,10 +44,10 @@ def printable_output() -> Iterator[None]:
         return
     errors = before.errors
     before.reconfigure(errors="backslashreplace")
-    sys.stdout = _Page(before)
+    sys.stdout = page = _Page(before)
     try:
         yield
-        before.flush()
+        page.flush()
     finally:
         sys.stdout = before
         with suppress(OSError):  # nobody reads it any more: what was wrong before that is to be told
