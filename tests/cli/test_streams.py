@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from twofold.base.errors import UserError
 from twofold.cli import main
 from twofold.cli.streams import printable_output
 from twofold.lab.text import aligned
@@ -28,6 +30,16 @@ def test_a_letter_that_the_terminal_lacks_is_written_out(monkeypatch: pytest.Mon
         print("±1 ü\udcff")
     assert sys.stdout is below and below.errors == "strict"
     assert below.buffer.getvalue() == b"\\xb11 \\xfc\\udcff\n"  # type: ignore[attr-defined]  # a BytesIO
+
+
+def test_a_stream_that_fails_does_not_hide_what_was_wrong_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = io.TextIOWrapper(io.FileIO("/dev/full", "w"), encoding="utf8")
+    monkeypatch.setattr(sys, "stdout", full)
+    with pytest.raises(UserError, match="the reason"), printable_output():
+        print("words that no disk takes")
+        raise UserError("the reason")
+    with contextlib.suppress(OSError):
+        full.close()
 
 
 def test_a_cell_of_a_table_is_one_line() -> None:

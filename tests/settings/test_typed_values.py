@@ -81,6 +81,7 @@ WRONG = {
     "threads": 10**19,
     "trainer.hang_limit": 1e300,
     "trainer.steps": 1e300,
+    "trainer.updates_per_item": 1e17,  # a debt that paying one by one never lessens
     "networks.actor_hidden": [1] * 9_000,
     "networks.critic_hidden": [10**7],
     "env_args.history": 10**9,

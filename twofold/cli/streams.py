@@ -6,7 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from twofold.base.messages import printable
 
@@ -44,13 +44,14 @@ def printable_output() -> Iterator[None]:
         return
     errors = before.errors
     before.reconfigure(errors="backslashreplace")
-    sys.stdout = _Page(before)
+    sys.stdout = page = _Page(before)
     try:
         yield
-        before.flush()
+        page.flush()
     finally:
         sys.stdout = before
-        before.reconfigure(errors=errors)
+        with suppress(OSError):  # nobody reads it any more: what was wrong before that is to be told
+            before.reconfigure(errors=errors)
 
 
 def fill_in_streams() -> None:

@@ -58,6 +58,7 @@ class TrainerConfig:
         "gradient updates for each new item of the replay buffer",
         default=1.0,
         ge=0,
+        le=10_000,
         aliases=("updates_per_step", "update_per_step", "utd"),
     )
     eval_every: int = setting(
