@@ -6,6 +6,7 @@ All that is asked for is in the policy file: no data, no user model, no run dire
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -190,10 +191,12 @@ class Recommender:
         ratings: list[float] = []
         for entry in history:
             name, rating = entry if isinstance(entry, (tuple, list)) else (entry, None)
-            item = self._item(name)
-            expected = float(self.catalogue.expected(np.array(user), np.array(item)))
-            items.append(item)
-            ratings.append(expected if rating is None else self._rating(name, float(rating)))
+            items.append(self._item(name))
+            ratings.append(math.nan if rating is None else self._rating(name, float(rating)))
+        if unrated := [place for place, rating in enumerate(ratings) if math.isnan(rating)]:
+            expected = self.catalogue.expected(np.array(user), np.array([items[n] for n in unrated]))
+            for place, value in zip(unrated, expected.tolist(), strict=True):
+                ratings[place] = value
         return items, ratings
 
     def _rating(self, name: str | int | float, rating: float) -> float:

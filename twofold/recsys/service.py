@@ -160,7 +160,7 @@ class Service:
         """All answers at once; a bad question gets its own error and spoils no other."""
         questions = [self._question(ask) for ask in asks]
         faults = {row: fault for row, one in enumerate(questions) if (fault := self._fault(one)) is not None}
-        good = [row for row in range(len(asks)) if row not in faults]
+        good = {row: place for place, row in enumerate(row for row in range(len(asks)) if row not in faults)}
         if good:
             found = self.recommender.answers(
                 [questions[row] for row in good], max(asks[row].k for row in good)
@@ -170,7 +170,7 @@ class Service:
             if row in faults:
                 answers.append(faults[row])
                 continue
-            items = self.recommender.described(ask.user, found, good.index(row))[: ask.k]
+            items = self.recommender.described(ask.user, found, good[row])[: ask.k]
             known = ask.user is not None and self.recommender.knows(ask.user)
             answers.append(
                 Answer.model_construct(user=ask.user, known=known, items=[_item(one) for one in items])
