@@ -323,7 +323,7 @@ class Recommender:
         """The item's own features that the user is expected to like, the most liked first."""
         if not len(taste):
             return ()
-        own = [column for column in self._columns[item] if taste[column] > 0]
+        own = [column for column in self._columns[item] if taste[column] >= 0.005]  # shown as +0.01
         best = sorted(own, key=lambda column: -taste[column])[:3]
         return tuple(f"{self.labels.feature_names[column]} ({taste[column]:+.2f})" for column in best)
 

@@ -15,10 +15,11 @@ from twofold.recsys.baselines import baselines
 from twofold.recsys.completed import JudgeErrors, judge_errors
 from twofold.recsys.config import UsersConfig
 from twofold.recsys.data import Array, Dataset
-from twofold.recsys.judge import Verdict, difference, errors, item_means, judge, of_policy, of_scores
+from twofold.recsys.judge import Verdict, difference, errors, judge, of_policy, of_scores
 from twofold.recsys.metrics import Chooses, measure, over_seeds, play
 from twofold.recsys.peers import peers
 from twofold.recsys.prepare import Prepared, Source, dataset, prepare
+from twofold.recsys.ranking import item_means
 from twofold.recsys.reach import reach_of
 from twofold.recsys.recommend import Recommender, parts_of
 from twofold.recsys.streamed import PLANNER, stream_world, streamed
