@@ -153,6 +153,7 @@ def main() -> None:
     typed.add_argument("--batches", type=int, nargs="+", default=list(BATCHES))
     typed.add_argument("--graphs", type=int, default=12)
     typed.add_argument("--without", nargs="+", default=[], help="baselines that are left out")
+    typed.add_argument("--note", default="", help="what a person read out of the tables")
     typed.add_argument("--out", type=Path)
     options = typed.parse_args()
     torch.set_num_threads(1)
@@ -165,9 +166,10 @@ def main() -> None:
     if options.out:
         flags = f" --stream --orders={options.orders}" if options.stream else ""
         command = f"python benchmarks/recsys_graphs.py RUN ...{flags} --graphs={options.graphs}"
-        record = {"provenance": provenance(command), "tables": found}
+        record = {"provenance": provenance(command), "note": options.note, "tables": found}
         options.out.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
-        options.out.with_suffix(".md").write_text(f"`{command}`\n\n{text}\n")
+        words = f"{options.note}\n\n" if options.note else ""
+        options.out.with_suffix(".md").write_text(f"{words}`{command}`\n\n{text}\n")
 
 
 if __name__ == "__main__":
