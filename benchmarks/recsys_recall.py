@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from twofold.recsys.asking import Question
-from twofold.recsys.baselines import Greedy, expected_before, expected_now
+from twofold.recsys.baselines import ByClosePairs, Greedy, expected_before, expected_now
 from twofold.recsys.config import UsersConfig
 from twofold.recsys.data import Array, Dataset, Ratings
 from twofold.recsys.judge import difference, judge, of_scores
@@ -29,7 +29,7 @@ from twofold.recsys.metrics import over_seeds, play
 from twofold.recsys.peers import Scores, at_random, ease, item_knn, popularity_by_count
 from twofold.recsys.prepare import prepare
 from twofold.recsys.recommend import Recommender
-from twofold.recsys.worlds import make
+from twofold.recsys.worlds import assumed_close, make
 from twofold.settings.config import own_settings
 from twofold.store.policy_file import LoadedPolicy, load_policy
 from twofold.store.provenance import provenance
@@ -93,12 +93,15 @@ def recalled(data: Dataset, runs: list[LoadedPolicy]) -> dict[str, Result]:
 
 def simulated(cfg: UsersConfig, runs: list[LoadedPolicy]) -> dict[str, Result]:
     """Mean return and length of FB."""
-    users = prepare(cfg).data.users
+    prepared = prepare(cfg)
+    users, close = prepared.data.users, assumed_close(cfg, prepared)
     world = make(cfg, rows=users, purpose="FB")
     players: list[tuple[str, Any]] = [
         ("greedy user model", Greedy(world, expected_before)),
         ("greedy user model with belief", Greedy(world, expected_now)),
     ]
+    if close is not None:
+        players.append(("Bayes planner, assumed close pairs", Greedy(world, ByClosePairs(close))))
     players += [
         (ROWS["policy"], run.learner.policy(explore=False, rows=users, rng=np.random.default_rng(0)))
         for run in runs
