@@ -77,12 +77,13 @@ def serve(asked: menu.Serve) -> int:
     from twofold.recsys.recommend import load_recommender
 
     policy = load_recommender(_run_of(asked))
+    policy.check_ranking(asked.by)
     if asked.data:
         _update(policy, asked.data)
     print(f"{len(policy.labels.users)} users, {len(policy.labels.items)} items of {policy.loaded.source}")
     place = f"http://{asked.host}:{asked.port}/"
     print(f"{place}  (page), /recommend, /feedback, /health, /openapi.json; Ctrl-C ends", flush=True)
-    serve_policy(policy, asked.host, asked.port)
+    serve_policy(policy, asked.host, asked.port, asked.by)
     return 0
 
 

@@ -112,8 +112,7 @@ class Recommender:
         """The k best items for each question."""
         if k < 1:
             raise UserError(f"k must be at least 1, got {k}")
-        if by == "taken" and self.catalogue.taking is None:
-            raise UserError("the policy does not know what users take: train it with env_args.reward=both")
+        self.check_ranking(by)
         asked = [self._asked(question) for question in questions]
         size = max(1, min(1000, _CELLS // len(self.catalogue.item_vectors)))
         parts = [self._ranked(asked[start : start + size], k, by) for start in range(0, len(asked), size)]
@@ -138,6 +137,11 @@ class Recommender:
     def check(self, history: Sequence[Entry]) -> None:
         """Refuse a history with an item that is not in the catalogue or a rating off the scale."""
         self._history(history, -1)
+
+    def check_ranking(self, by: By) -> None:
+        """Refuse a ranking that the policy file does not hold."""
+        if by == "taken" and self.catalogue.taking is None:
+            raise UserError("the policy does not know what users take: train it with env_args.reward=both")
 
     def saw(self, history: Sequence[Entry], entry: Entry, quit: bool) -> None:
         """An item was shown after a history, and the user stayed or quit: all who share the memory learn from it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 import torch
 import uvicorn
@@ -21,6 +21,7 @@ from starlette.routing import Route
 from twofold.base.errors import UserError
 from twofold.base.regular import read_text
 from twofold.base.values import Values
+from twofold.recsys.menu import By
 from twofold.recsys.recommend import Recommender
 from twofold.recsys.service import Answer, Ask, Busy, Feedback, Health, Noted, Refused, Service
 
@@ -105,13 +106,16 @@ async def _asked(request: Request, kind: type[Asked]) -> Asked:
 def _of_query(request: Request) -> Ask:
     """A question in the address: ?user=17&k=5."""
     given = dict(request.query_params)
-    if unknown := given.keys() - {"user", "k"}:
+    if unknown := given.keys() - {"user", "k", "by"}:
         raise HTTPException(422, f"unknown: {', '.join(sorted(unknown))}; a history goes by POST")
     try:
-        return Ask(user=given.get("user"), history=[], k=int(given.get("k", 10)))
-    except ValueError as error:
-        message = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "must be a whole number"
-        raise HTTPException(422, f"k: {message}") from None
+        asked = {"user": given.get("user"), "k": int(given.get("k", 10)), "by": given.get("by")}
+        return Ask.model_validate(asked)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise HTTPException(422, f"{first['loc'][0]}: {first['msg']}") from None
+    except ValueError:
+        raise HTTPException(422, "k: must be a whole number") from None
 
 
 def _refuse(status: int) -> Callable[[Request, Exception], Awaitable[Response]]:
@@ -134,6 +138,7 @@ def description() -> Values:
     query = [
         {"name": "user", "in": "query", "schema": {"type": "string"}},
         {"name": "k", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": 1000}},
+        {"name": "by", "in": "query", "schema": {"enum": list(get_args(By))}},
     ]
     paths = {
         "/recommend": {
@@ -162,8 +167,10 @@ def _content(kind: type[BaseModel], about: str) -> Values:
     return {"description": about, "content": {"application/json": {"schema": schema}}}
 
 
-def serve(policy: Recommender, host: str, port: int) -> None:
+def serve(policy: Recommender, host: str, port: int, by: By = "policy") -> None:
     """Answer requests until stopped."""
     torch.set_num_threads(1)
     hosts = LOCAL if host in LOCAL else ("*",)
-    uvicorn.run(app_of(Service(policy), hosts), host=host, port=port, log_level="warning", access_log=False)
+    uvicorn.run(
+        app_of(Service(policy, by), hosts), host=host, port=port, log_level="warning", access_log=False
+    )
