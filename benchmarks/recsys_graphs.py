@@ -54,13 +54,22 @@ def players(world: Users, data: Any, runs: list[tuple[str, LoadedPolicy]]) -> di
     return found | {name: player(world, run) for name, run in runs}
 
 
-def in_stream(cfg: UsersConfig, runs: Any, rules: list[QuitRule | None], orders: int, batch: int) -> Scores:
+def in_stream(
+    cfg: UsersConfig,
+    runs: Any,
+    rules: list[QuitRule | None],
+    orders: int,
+    batch: int,
+    without: tuple[str, ...] = (),
+) -> Scores:
     """For each graph, the mean over random orders; for one graph, each order by itself."""
     data = prepare(cfg).data
     found: Scores = {}
     for rule in rules:
         world = stream_world(cfg, batch, rule)
         for name, policy in players(world, data, runs).items():
+            if name in without:
+                continue
             results = [
                 served(play_stream(world, policy, np.random.default_rng(seed).permutation(world.users)))
                 for seed in range(orders)
@@ -124,14 +133,14 @@ def measured(
         }
     found = {
         f"FB_stream, true graph, {options.orders} orders, {batch} at a time": pooled(
-            in_stream(cfg, runs, [None], options.orders, batch), names
+            in_stream(cfg, runs, [None], options.orders, batch, tuple(options.without)), names
         )
         for batch in options.batches
     }
     for kind in kinds:
         rules: list[QuitRule | None] = [*graphs(replace(cfg, stream=False), kind, options.graphs)]
-        title = f"FB_stream, {options.graphs} redrawn graphs ({kind}), 2 orders each, 10 at a time"
-        found[title] = pooled(in_stream(cfg, runs, rules, 2, 10), names)
+        title = f"FB_stream, {options.graphs} redrawn graphs ({kind}), one order each, 10 at a time"
+        found[title] = pooled(in_stream(cfg, runs, rules, 1, 10, tuple(options.without)), names)
     return found
 
 
@@ -143,6 +152,8 @@ def main() -> None:
     typed.add_argument("--orders", type=int, default=20)
     typed.add_argument("--batches", type=int, nargs="+", default=list(BATCHES))
     typed.add_argument("--graphs", type=int, default=12)
+    typed.add_argument("--without", nargs="+", default=[], help="baselines that are left out")
+    typed.add_argument("--note", default="", help="what a person read out of the tables")
     typed.add_argument("--out", type=Path)
     options = typed.parse_args()
     torch.set_num_threads(1)
@@ -155,9 +166,10 @@ def main() -> None:
     if options.out:
         flags = f" --stream --orders={options.orders}" if options.stream else ""
         command = f"python benchmarks/recsys_graphs.py RUN ...{flags} --graphs={options.graphs}"
-        record = {"provenance": provenance(command), "tables": found}
+        record = {"provenance": provenance(command), "note": options.note, "tables": found}
         options.out.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
-        options.out.with_suffix(".md").write_text(f"`{command}`\n\n{text}\n")
+        words = f"{options.note}\n\n" if options.note else ""
+        options.out.with_suffix(".md").write_text(f"{words}`{command}`\n\n{text}\n")
 
 
 if __name__ == "__main__":

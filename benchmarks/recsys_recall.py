@@ -2,14 +2,17 @@
 
 python benchmarks/recsys_recall.py RUN ... --out=benchmarks/results/recsys/recsys_recall
 Each user's last rating is hidden (`env_args.split=last`), items rated before are left out. Lists of one run are those
-of its policy, and of the heads of its user model (`recommend --by=taken`, `--by=rating`). EASE is fitted
-here to the same log, and the difference to it is over the same users; FB is beside the greedy user model.
+of its policy, and of the heads of its user model (`recommend --by=taken`, `--by=rating`). EASE and item-kNN are fitted
+here to the same log, with the settings that are best on the ratings before the hidden ones; the difference to EASE is
+over the same users; FB is beside the greedy user model.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +20,27 @@ import numpy as np
 import torch
 
 from twofold.recsys.asking import Question
-from twofold.recsys.baselines import Greedy, expected_before, expected_now
+from twofold.recsys.baselines import ByClosePairs, Greedy, expected_before, expected_now
 from twofold.recsys.config import UsersConfig
-from twofold.recsys.data import Array, Dataset
+from twofold.recsys.data import Array, Dataset, Ratings
 from twofold.recsys.judge import difference, judge, of_scores
 from twofold.recsys.menu import By
 from twofold.recsys.metrics import over_seeds, play
-from twofold.recsys.peers import ease, item_knn, popularity_by_count
+from twofold.recsys.peers import Scores, at_random, ease, item_knn, popularity_by_count
 from twofold.recsys.prepare import prepare
 from twofold.recsys.recommend import Recommender
-from twofold.recsys.worlds import make
+from twofold.recsys.worlds import assumed_close, make
 from twofold.settings.config import own_settings
 from twofold.store.policy_file import LoadedPolicy, load_policy
 from twofold.store.provenance import provenance
 
 Result = dict[str, Any]
-ROWS: tuple[By, ...] = ("policy", "taken", "rating")
+NEIGHBOURS, RIDGES = (20, 50, 100, 200, 400), (50.0, 100.0, 200.0, 300.0, 500.0, 1000.0)
+ROWS: dict[By, str] = {
+    "policy": "td3_rec, reward=both",
+    "taken": "SASRec, their second head (--by=taken)",
+    "rating": "greedy user model (--by=rating)",
+}
 
 
 def lists(policy: Recommender, data: Dataset, by: By, k: int = 10) -> Array:
@@ -48,17 +56,27 @@ def lists(policy: Recommender, data: Dataset, by: By, k: int = 10) -> Array:
     return policy.answers(asked, k, by).items
 
 
+def tuned(data: Dataset, fit: Callable[[Ratings, Any], Scores], values: tuple[float, ...]) -> float:
+    """The setting that finds most of what users took last before the hidden rating."""
+    log, test = data.train.without_last()
+    before = replace(data, train=log, test=test)
+    found = {value: judge(of_scores(fit(log, value), log), before)["recall@10"].mean for value in values}
+    return max(values, key=lambda value: found[value])
+
+
 def recalled(data: Dataset, runs: list[LoadedPolicy]) -> dict[str, Result]:
     """Recall and NDCG of peers, and of each kind of list of the runs."""
     log = data.train
-    peers = {"popularity by count": popularity_by_count(log), "item-kNN": item_knn(log), "EASE": ease(log)}
+    peers = {"random": at_random(log), "popularity by count": popularity_by_count(log)}
+    size, ridge = (tuned(data, *choice) for choice in ((item_knn, NEIGHBOURS), (ease, RIDGES)))
+    peers |= {"item-kNN": item_knn(log, int(size)), "EASE": ease(log, ridge)}
     judged = {name: [judge(of_scores(scores, log), data)] for name, scores in peers.items()}
-    for by in ROWS:
-        judged[f"runs, by {by}"] = [
+    for by, name in ROWS.items():
+        judged[name] = [
             judge(lambda users, k, r=run, b=by: lists(Recommender(r), data, b, k), data) for run in runs
         ]
     base = judged["EASE"][0]["recall@10"].values
-    found = {}
+    found: dict[str, Result] = {"settings": {"item-kNN neighbours": size, "EASE ridge": ridge}}
     for name, verdicts in judged.items():
         means = [
             {key: verdict[key].mean for key in ("recall@10", "ndcg@10", "coverage")} for verdict in verdicts
@@ -75,14 +93,18 @@ def recalled(data: Dataset, runs: list[LoadedPolicy]) -> dict[str, Result]:
 
 def simulated(cfg: UsersConfig, runs: list[LoadedPolicy]) -> dict[str, Result]:
     """Mean return and length of FB."""
-    users = prepare(cfg).data.users
+    prepared = prepare(cfg)
+    users, close = prepared.data.users, assumed_close(cfg, prepared)
     world = make(cfg, rows=users, purpose="FB")
     players: list[tuple[str, Any]] = [
         ("greedy user model", Greedy(world, expected_before)),
         ("greedy user model with belief", Greedy(world, expected_now)),
     ]
+    if close is not None:
+        players.append(("Bayes planner, assumed close pairs", Greedy(world, ByClosePairs(close))))
     players += [
-        ("runs", run.learner.policy(explore=False, rows=users, rng=np.random.default_rng(0))) for run in runs
+        (ROWS["policy"], run.learner.policy(explore=False, rows=users, rng=np.random.default_rng(0)))
+        for run in runs
     ]
     found: dict[str, list[dict[str, float]]] = {}
     for name, policy in players:
@@ -103,11 +125,21 @@ def text(real: dict[str, Result], played: dict[str, Result], runs: int) -> str:
         "| lists | recall@10 | ndcg@10 | coverage | recall less EASE's, 95 % over users |",
         "|---|---|---|---|---|",
     ]
-    for name, row in sorted(real.items(), key=lambda pair: -pair[1]["recall@10"]["mean"]):
+    settings = real["settings"]
+    for name, row in sorted(
+        ((name, row) for name, row in real.items() if name != "settings"),
+        key=lambda pair: -pair[1]["recall@10"]["mean"],
+    ):
         cells = [_cell(row[key], 4) for key in ("recall@10", "ndcg@10", "coverage")]
         low, middle, high = row["less EASE"]
         less = "" if name == "EASE" else f"{middle:+.3f} [{low:+.3f}, {high:+.3f}]"
         lines.append(f"| {name} | {' | '.join(cells)} | {less} |")
+    lines += [
+        "",
+        "Settings that found most of the ratings before the hidden ones: "
+        + ", ".join(f"{name} {value:g}" for name, value in settings.items())
+        + ".",
+    ]
     lines += ["", "### Simulated episodes, FB", "", "| policy | return | length |", "|---|---|---|"]
     for name, row in sorted(played.items(), key=lambda pair: -pair[1]["return"]["mean"]):
         lines.append(f"| {name} | {_cell(row['return'], 1)} | {_cell(row['length'], 1)} |")

@@ -1,7 +1,8 @@
 """How fast a trained recommender is served: requests over HTTP under load, and lists for many users in one call.
 
 python benchmarks/recsys_serving.py RUN --out=benchmarks/results/recsys/recsys_serving
-python benchmarks/recsys_serving.py --items=100000 --users=100000      # a catalogue of that size, made up
+python benchmarks/recsys_serving.py --items=100000 --users=100000 --out=...  # a catalogue of that size, made up
+python benchmarks/recsys_serving.py --read=10000000 --out=...               # and the reading of so many ratings
 The server is a process of its own; the load comes from this one, over connections that are kept open, each asking
 again as soon as it is answered. Latency is measured by the asker, from the first byte sent to the last byte read.
 """
@@ -16,8 +17,10 @@ import random
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -134,60 +137,126 @@ def large(items: int, users: int) -> dict[str, float]:
     return {"one user, CPU ms": 1000 * float(np.median(singles)), "1000 users, CPU s": many, "peak GB": peak}
 
 
-def main() -> None:
-    typed = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    typed.add_argument("run", nargs="?")
-    typed.add_argument(
-        "--items", type=int, default=0, help="measure a made-up catalogue of so many items instead"
-    )
-    typed.add_argument("--users", type=int, default=100_000)
-    typed.add_argument("--port", type=int, default=8765)
-    typed.add_argument("--seconds", type=float, default=10.0)
-    typed.add_argument("--askers", type=int, nargs="+", default=[1, 2, 4, 8, 16])
-    typed.add_argument("--history", type=int, default=5, help="items of this session in each question")
-    typed.add_argument("--out", type=Path)
-    options = typed.parse_args()
-    if options.items:
-        print(
-            json.dumps({"items": options.items, "users": options.users} | large(options.items, options.users))
-        )
-        return
-    labels, rng = load_recommender(options.run).labels, random.Random(0)
+def reading(rows: int) -> dict[str, float]:
+    """A CSV of so many made-up ratings, as MovieLens spells them, read by a process of its own."""
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "ratings.csv"
+        with file.open("w") as out:
+            out.write("userId,movieId,rating,timestamp\n")
+            for start in range(0, rows, 1_000_000):
+                count = min(1_000_000, rows - start)
+                users, items = (
+                    rng.integers(rows // 150, size=count),
+                    (20_000 * rng.random(count) ** 2).astype(int),
+                )
+                columns = users, items, rng.integers(1, 11, size=count), start + np.arange(count)
+                lines = (f"{u},{i},{r / 2},{1_000_000_000 + t}" for u, i, r, t in zip(*columns, strict=True))
+                out.write("\n".join(lines) + "\n")
+        size = file.stat().st_size / 1e6
+        found = json.loads(subprocess.check_output([sys.executable, "-c", READER, str(file)], text=True))
+    return {"rows": rows, "file MB": size} | found
+
+
+READER = """
+import json, resource, sys, time
+from pathlib import Path
+from twofold.recsys.loaders import load
+begun, cpu = time.perf_counter(), time.process_time()
+data = load("ratings", Path(sys.argv[1]))
+used = {"seconds": time.perf_counter() - begun, "CPU seconds": time.process_time() - cpu}
+print(json.dumps(used | {"ratings": len(data.train), "users": data.users, "items": data.items,
+                         "peak GB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6}))
+"""
+
+
+def served(run: str, options: argparse.Namespace) -> dict[str, Any]:
+    """A trained policy under load, and its lists for 10,000 users in one call."""
+    labels, rng = load_recommender(run).labels, random.Random(0)
     questions = [question(rng, list(labels.users), list(labels.items), options.history) for _ in range(500)]
-    server = started(options.run, options.port)
+    server = started(run, options.port)
     try:
         asyncio.run(load(options.port, 4, 2.0, questions))  # warm
         loads = {n: asyncio.run(load(options.port, n, options.seconds, questions)) for n in options.askers}
     finally:
         server.terminate()
         server.wait()
-    one_call = bulk(options.run, 10_000)
-    text = table(loads, one_call, len(labels.users), len(labels.items))
-    print(text)
+    sizes = {"users": len(labels.users), "items": len(labels.items)}
+    return {"http": sizes | {"askers": loads}, "one call": bulk(run, 10_000)}
+
+
+def main() -> None:
+    typed = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    typed.add_argument("run", nargs="?")
+    typed.add_argument("--items", type=int, default=0, help="measure a made-up catalogue of so many items")
+    typed.add_argument("--users", type=int, default=100_000, help="and so many users")
+    typed.add_argument("--read", type=int, default=0, help="measure the reading of so many made-up ratings")
+    typed.add_argument("--port", type=int, default=8765)
+    typed.add_argument("--seconds", type=float, default=10.0)
+    typed.add_argument("--askers", type=int, nargs="+", default=[1, 2, 4, 8, 16])
+    typed.add_argument("--history", type=int, default=5, help="items of this session in each question")
+    typed.add_argument("--out", type=Path)
+    options = typed.parse_args()
+    found: dict[str, Any] = {}
+    if options.run:
+        found |= served(options.run, options)
+    if options.items:
+        sizes = {"items": options.items, "users": options.users}
+        found |= {"large": sizes | large(options.items, options.users)}
+    if options.read:
+        found |= {"reading": reading(options.read)}
+    command = "python benchmarks/recsys_serving.py " + " ".join(
+        word for word in sys.argv[1:] if "--out" not in word and word != options.run
+    )
+    about = {"provenance": provenance(command), "load": os.getloadavg()}
+    before = json.loads(options.out.with_suffix(".json").read_text()) if known(options.out) else {}
+    record = before | {name: part | about for name, part in found.items()}
+    print(page(record))
     if options.out:
-        command = f"python benchmarks/recsys_serving.py RUN --seconds={options.seconds:g}"
-        record = {
-            "provenance": provenance(command),
-            "load": os.getloadavg(),
-            "http": loads,
-            "one call": one_call,
-        }
         options.out.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
-        options.out.with_suffix(".md").write_text(f"# Serving a recommender\n\n`{command}`\n\n{text}\n")
+        options.out.with_suffix(".md").write_text(page(record) + "\n")
 
 
-def table(loads: dict[int, dict[str, float]], one_call: dict[str, float], users: int, items: int) -> str:
-    lines = [f"{users} users, {items} items; other load on the machine: {os.getloadavg()[0]:.1f}", ""]
-    lines += [
+def known(out: Path | None) -> bool:
+    """Whether parts were measured before: others are added to them."""
+    return out is not None and out.with_suffix(".json").exists()
+
+
+def page(record: dict[str, Any]) -> str:
+    """The parts that were measured, each with its figures."""
+    lines = ["# Serving a recommender, and reading its ratings", ""]
+    lines += ["`python benchmarks/recsys_serving.py RUN --items=100000 --read=10000000`, part by part"]
+    if "http" in record:
+        lines += ["", *over_http(record["http"])]
+    if "one call" in record:
+        one = record["one call"]
+        lines += ["", f"Ten items for each of {one['users']:,} users in one call: {one['seconds']:.2f} s "
+                  f"({one['CPU seconds']:.2f} CPU s), peak {one['peak GB']:.2f} GB."]  # fmt: skip
+    if "large" in record:
+        big = record["large"]
+        lines += ["", f"{big['items']:,} items and {big['users']:,} users, made up: "
+                  f"{big['one user, CPU ms']:.0f} ms of processor time for one user, "
+                  f"{big['1000 users, CPU s']:.1f} s for 1,000 in one call, peak {big['peak GB']:.2f} GB."]  # fmt: skip
+    if "reading" in record:
+        read = record["reading"]
+        lines += ["", f"A CSV of {read['rows']:,} ratings ({read['file MB']:.0f} MB, "
+                  f"{read['ratings']:,} pairs that differ): {read['seconds']:.0f} s "
+                  f"({read['CPU seconds']:.0f} CPU s), peak {read['peak GB']:.1f} GB."]  # fmt: skip
+    return "\n".join(lines)
+
+
+def over_http(part: dict[str, Any]) -> list[str]:
+    lines = [
+        f"{part['users']} users, {part['items']} items, askers on the same two cores as the server; "
+        f"load of the machine over the last minute: {part['load'][0]:.1f}",
+        "",
         "| askers at once | requests/s | p50 ms | p95 ms | p99 ms | failed |",
         "|---|---|---|---|---|---|",
     ]
-    for askers, found in loads.items():
+    for askers, found in part["askers"].items():
         cells = [f"{found['requests/s']:.0f}", *(f"{found[f'p{q} ms']:.1f}" for q in (50, 95, 99))]
         lines.append(f"| {askers} | " + " | ".join([*cells, f"{found['failed']:.0f}"]) + " |")
-    lines += ["", f"Ten items for each of {one_call['users']:,} users in one call: {one_call['seconds']:.2f} s "
-              f"({one_call['CPU seconds']:.2f} CPU s), peak {one_call['peak GB']:.2f} GB."]  # fmt: skip
-    return "\n".join(lines)
+    return lines
 
 
 if __name__ == "__main__":

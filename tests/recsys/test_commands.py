@@ -2,6 +2,7 @@ import csv
 import json
 import signal
 
+import numpy as np
 import pytest
 
 from twofold import api
@@ -87,6 +88,19 @@ def test_fit_reports_errors_and_keeps_the_model(tmp_path, capsys):
     assert main(["fit", "--env-config=synthetic_users", "--run", str(folder), *WORDS]) == 0
     assert "rmse" in capsys.readouterr().out
     assert (folder / "user_model.safetensors").exists()
+
+
+def test_fit_says_when_features_miss_the_tastes(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    taste, kind = rng.normal(size=(40, 2)), rng.normal(size=(30, 2))
+    rows = [(u, i, round(3 + taste[u] @ kind[i], 1)) for u in range(40) for i in rng.permutation(30)[:15]]
+    (tmp_path / "log.csv").write_text("user,item,rating\n" + "".join(f"{u},{i},{r}\n" for u, i, r in rows))
+    (tmp_path / "log.items.csv").write_text(
+        "item,shop\n" + "".join(f"{i},{'AB'[i % 2]}\n" for i in range(30))
+    )
+    words = [f"env_args.path={tmp_path / 'log.csv'}", f"--run={tmp_path / 'users'}"]
+    assert main(["fit", "--env-config=ratings", *words]) == 0
+    assert "better with env_args.model.kind=factorised" in capsys.readouterr().err
 
 
 def test_a_word_that_is_no_setting_is_refused(capsys):

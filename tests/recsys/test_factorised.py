@@ -1,12 +1,14 @@
 """Bayesian factorisation: what it finds in made-up ratings, and how sure it says it is."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from twofold.base.errors import ConfigError
-from twofold.recsys.data import Dataset, Ratings
+from twofold.recsys.data import Dataset, Features, Ratings
 from twofold.recsys.factorised import FactorisedConfig, _draw_prior, _wishart, fit_factorised
-from twofold.recsys.user_model import UserModelConfig, kind_for
+from twofold.recsys.user_model import UserModelConfig, fit, kind_for
 
 QUICK = FactorisedConfig(factors=2, samples=20, burn_in=20, thin=1)
 
@@ -62,10 +64,21 @@ def test_the_prior_follows_the_rows():
 
 
 def test_auto_takes_the_factorisation_for_long_logs(made_up):
+    described = replace(
+        made_up[1], item_features=Features(np.eye(40, dtype=np.float32), tuple(map(str, range(40))))
+    )
     cfg = UserModelConfig()
-    assert kind_for(made_up[1], cfg) == "gaussian"
+    assert kind_for(described, cfg) == "gaussian"
     long = UserModelConfig(gaussian=type(cfg.gaussian)(most_ratings=100))
-    assert kind_for(made_up[1], long) == "factorised"
+    assert kind_for(described, long) == "factorised"
+
+
+def test_auto_learns_personal_tastes_from_a_short_log_without_features(made_up):
+    truth, data = made_up
+    model = fit(data, UserModelConfig())
+    personal = [table - table.mean(axis=0) for table in (model.mean.values, truth)]
+    assert model.kind == "factorised"
+    assert np.corrcoef(personal[0].ravel(), personal[1].ravel())[0, 1] > 0.5
 
 
 def test_bad_settings_are_refused():

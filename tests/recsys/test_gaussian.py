@@ -4,7 +4,7 @@ import torch
 
 from twofold.base.errors import UserError
 from twofold.recsys import gaussian
-from twofold.recsys.data import Dataset, Ratings
+from twofold.recsys.data import Dataset, Features, Ratings
 from twofold.recsys.gaussian import GaussianConfig, Kernel, _posterior, _slope, fit_gaussian
 from twofold.recsys.synthetic import SyntheticConfig, synthetic
 
@@ -88,3 +88,11 @@ def test_the_factor_is_solved_with_for_many_worlds_at_once_with_the_same_bits(mo
     one_by_one = fit_gaussian(data, config, np.random.default_rng(0))
     assert len(calls) == 2 + 31
     np.testing.assert_allclose(many.samples, one_by_one.samples, rtol=1e-6, atol=1e-6)
+
+
+def test_the_unit_of_a_number_among_features_does_not_matter():
+    rng = np.random.default_rng(0)
+    flags, years = rng.integers(2, size=(6, 2)).astype(np.float32), rng.integers(1950, 2000, size=(6, 1))
+    tables = [np.hstack([flags, years * unit]).astype(np.float32) for unit in (1.0, 1000.0)]
+    one, other = (gaussian._bases(6, Features(table, ("a", "b", "year")))["features"] for table in tables)
+    assert torch.allclose(one, other, rtol=1e-4)

@@ -112,3 +112,10 @@ def test_a_letter_cut_off_by_the_end_of_the_file_is_not_taken_for_utf8(tmp_path)
     path = tmp_path / "r.csv"
     path.write_bytes("user,item,rating\na,Zoë,4\nb,x,3,".encode() + "ë".encode()[:1])
     assert encoding_of(path) == "cp1252"
+
+
+def test_a_table_of_other_items_is_left_out_and_said(tmp_path, caplog):
+    (tmp_path / "movies.csv").write_text("movieId,title,genres\n900,Heat,Crime\n")
+    data = ratings(written(tmp_path, f"user,item,rating,time\n{BODY}"))
+    assert data.item_features is None and data.item_titles is None
+    assert "movies.csv: no id of its first column is in the ratings" in caplog.text

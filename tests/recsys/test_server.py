@@ -43,6 +43,24 @@ def post(service, path, **body):
     return ask(service, "POST", path, json.dumps(body).encode())
 
 
+@pytest.mark.parametrize("by", ["rating", "count", "policy"])
+def test_another_ranking_is_served_by_name(service, by):
+    wanted = [entry.name for entry in service.recommender.recommend(user="17", k=4, by=by)]
+    asked = (
+        post(service, "/recommend", user="17", k=4, by=by),
+        ask(service, "GET", f"/recommend?user=17&k=4&by={by}"),
+    )
+    started = post(Service(service.recommender, by), "/recommend", user="17", k=4)
+    for status, answer in (*asked, started):
+        assert status == 200 and [one["item"] for one in answer["items"]] == wanted
+
+
+def test_rankings_that_are_not_there_are_refused(service):
+    assert ask(service, "GET", "/recommend?by=luck")[0] == 422
+    status, answer = post(service, "/recommend", user="17", by="taken")
+    assert status == 422 and "train it with env_args.reward=both" in answer["error"]
+
+
 def test_recommend_answers_what_python_does(service):
     status, answer = post(service, "/recommend", user="17", history=[{"item": "3", "rating": 5}], k=4)
     wanted = service.recommender.recommend(user="17", history=[("3", 5)], k=4)
@@ -151,7 +169,7 @@ def test_questions_that_wait_are_answered_together_and_a_bad_one_spoils_no_other
     passes = []
     answers = service.recommender.answers
     monkeypatch.setattr(
-        service.recommender, "answers", lambda qs, k: passes.append(len(qs)) or answers(qs, k)
+        service.recommender, "answers", lambda qs, *more: passes.append(len(qs)) or answers(qs, *more)
     )
 
     async def many():
@@ -162,6 +180,18 @@ def test_questions_that_wait_are_answered_together_and_a_bad_one_spoils_no_other
     *good, bad = asyncio.run(many())
     assert [len(answer.items) for answer in good] == [1 + user % 3 for user in range(9)]
     assert "no item 'hat'" in str(bad) and passes == [9]
+
+
+def test_a_fault_of_the_service_leaves_nobody_waiting(service, monkeypatch):
+    def broken(*given):
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(service.recommender, "answers", broken)
+
+    async def two():
+        return await asyncio.gather(*(service.recommend(Ask(k=1)) for _ in range(2)), return_exceptions=True)
+
+    assert [str(error) for error in asyncio.run(asyncio.wait_for(two(), 30))] == ["broken", "broken"]
 
 
 def test_too_many_questions_are_turned_away(service):

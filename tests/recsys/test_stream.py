@@ -7,6 +7,7 @@ import torch
 from twofold.base import tree
 from twofold.base.errors import ConfigError, UserError
 from twofold.check import check_learner, check_networks
+from twofold.core.seeding import Generators
 from twofold.recsys.baselines import Greedy, expected_before, expected_now, remembering
 from twofold.recsys.item_nets import ItemNetworks
 from twofold.recsys.metrics import play_stream
@@ -19,6 +20,7 @@ from twofold.recsys.streamed import PLANNER, stream_world, streamed
 from twofold.recsys.worlds import evaluations, make
 from twofold.rows.world import make_world
 from twofold.settings.config import load
+from twofold.store.policy_file import make_learner
 
 from .conftest import SMALL
 
@@ -128,6 +130,36 @@ def test_a_planner_with_the_memory_of_all_loses_fewer_of_the_later_users(config)
     )
 
 
+def test_training_pays_the_chance_of_a_quit_and_not_its_fall(config):
+    cfg = config(stream=True, quit_penalty=50.0, rating_noise=0.0, posterior=False)
+    world, free = (
+        make(c, rows=2, purpose="train")
+        for c in (cfg, config(stream=True, rating_noise=0.0, posterior=False))
+    )
+    for one in (world, free):
+        one.reset(seed=[3, 4], options={"reset_mask": np.ones(2, bool)})
+        one.step(np.array([1, 2]))
+    risk = world._obs()["risk"][[0, 1], [5, 6]]
+    paid, without = (one.step(np.array([5, 6]))[1] for one in (world, free))
+    assert risk == pytest.approx(0.02)
+    np.testing.assert_allclose(without - paid, 50.0 * risk, rtol=1e-5)
+
+
+def test_in_a_stream_ratings_count_from_the_best_that_was_expected(config):
+    world = make(config(stream=True, rating_noise=0.0, posterior=False), rows=2, purpose="train")
+    world.reset(seed=[3, 4], options={"reset_mask": np.ones(2, bool)})
+    best = expected_before(world).max(axis=1)
+    _, reward, _, _, info = world.step(np.array([1, 2]))
+    np.testing.assert_allclose(reward, info["rating"] - best, atol=1e-5)
+
+
+def test_simulated_users_of_a_stream_have_close_pairs_anywhere(config):
+    world = make(config(stream=True, close_share=0.3), rows=1, purpose="train")
+    rule, worlds = world.feelings.quit_rule, np.zeros(1000, np.int64)
+    items, window = np.full(1000, 2), np.full((1000, 1), 5)
+    assert rule.hits(worlds, np.arange(1000), items, window).mean() == pytest.approx(0.3, abs=0.05)
+
+
 def test_a_snapshot_of_a_stream_goes_on_as_it_was(config):
     one, other = (make(config(stream=True, stream_block=2), rows=2, purpose="train") for _ in range(2))
     one.reset(seed=[3, 4], options={"reset_mask": np.ones(2, bool)})
@@ -144,14 +176,29 @@ def test_a_critic_that_has_learned_nothing_ranks_as_a_planner(config, changes):
     world.reset(seed=[3, 4], options={"reset_mask": np.ones(2, bool)})
     world.step(np.array([1, 2]))
     obs = world.step(np.array([5, 6]))[0]
-    cfg = ItemNetConfig(hidden_sizes=(8,), quit_price=9.0, **changes)
+    cfg = ItemNetConfig(hidden_sizes=(8,), quit_price=0.9, **changes)
     spaces = world.single_observation_space, world.single_action_space
     critic = ItemNetworks(cfg, *spaces, torch.Generator().manual_seed(0)).critic()
     items = np.tile(np.arange(24), (2, 1))
     values = critic.of_items(Seen(obs), torch.from_numpy(items)).detach().numpy()
     known = expected_now(world) if cfg.memory else without_ratings(world)
-    planned = known - world.catalogue.user_factors[world.user, :1] - 9.0 * obs["risk"] * (12 - 3) / 12
+    lost = (12 - 3) * expected_now(world).max(axis=1, keepdims=True)
+    planned = known - world.catalogue.user_factors[world.user, :1] - 0.9 * obs["risk"] * lost
     np.testing.assert_allclose(values[0], planned, atol=1e-4)
+
+
+def test_a_policy_that_has_learned_nothing_serves_as_the_planner(config):
+    cfg = config(stream=True)
+    world = make(cfg, rows=2, purpose="FB_stream")
+    resolved = load("td3_rec", "synthetic_users", **SMALL, **{"env_args.stream": True}).config
+    spaces = world.single_observation_space, world.single_action_space
+    learner = make_learner(resolved, *spaces, Generators(0))
+    start = learner.policy(explore=False, rows=2, rng=np.random.default_rng(0))
+    order = np.arange(world.users)
+    one, other = (play_stream(world, policy, order) for policy in (start, Greedy(world, remembering)))
+    assert (
+        np.mean(one["return"] == other["return"]) >= 0.9
+    )  # items of equal ratings are taken in another order
 
 
 def without_ratings(world):

@@ -15,6 +15,7 @@ from twofold.recsys.tables import Tables
 from twofold.recsys.taking import Taking
 
 WINDOW = 7  # items back that a new item is compared with
+TEN = 10  # turns that what a quit costs is counted in
 WINDOW_ITEMS: Derived[tuple[Tensor, Tensor]] = Derived()
 NEAR: Derived[tuple[Tensor, Array]] = Derived()
 _ONES = np.ones(WINDOW, np.float32)
@@ -54,7 +55,7 @@ class Candidates(nn.Module):
         if tables.taking is not None:
             weights[self.outputs - (3 if tables.remembers else 1)] = self.cfg.take_worth
         if tables.remembers:
-            weights[self.outputs - 1] = -self.cfg.quit_price
+            weights[self.outputs - 1] = -self.cfg.quit_price * TEN
         return weights
 
     def forward(self, seen: Seen, items: Tensor) -> Tensor:
@@ -82,12 +83,12 @@ class Candidates(nn.Module):
         shown = (items[:, :, None] == seen.items[:, None]).any(axis=2)
         return torch.from_numpy(np.where(shown, np.float32(0), taking.of(seen.user[:, 0], items))[:, :, None])
 
-    @staticmethod
-    def _risk(risk: Array, seen: Seen, items: Array) -> Tensor:
-        """The chance that an item ends the episode, and how much of the episode it would take away [B, k, 2]."""
+    def _risk(self, risk: Array, seen: Seen, items: Array) -> Tensor:
+        """The chance that an item ends the episode, and what that costs: turns left, in tens, at the user's best."""
         chance = np.take_along_axis(risk, items, axis=1)
-        left = 1.0 - (seen.turn + 1) / seen.items.shape[1]
-        return torch.from_numpy(np.stack([chance, chance * left.astype(np.float32)], axis=2))
+        left = (seen.items.shape[1] - seen.turn - 1) / np.float32(TEN)
+        lost = left * self.tables.now(seen).max(axis=1, keepdims=True)
+        return torch.from_numpy(np.stack([chance, chance * lost.astype(np.float32)], axis=2))
 
     def completed(self, seen: Seen, items: Tensor, fixed: list[Tensor]) -> Tensor:
         """All features, from the fixed ones."""

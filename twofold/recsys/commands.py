@@ -79,11 +79,14 @@ def serve(asked: menu.Serve) -> int:
     from twofold.recsys.recommend import load_recommender
 
     policy = load_recommender(_run_of(asked))
+    policy.check_ranking(asked.by)
     if asked.data:
         _update(policy, asked.data)
     print(f"{len(policy.labels.users)} users, {len(policy.labels.items)} items of {policy.loaded.source}")
     offers = "(page), /recommend, /feedback, /health, /openapi.json; Ctrl-C ends"
-    serve_policy(policy, asked.host, asked.port, lambda place: print(f"{place}  {offers}", flush=True))
+    serve_policy(
+        policy, asked.host, asked.port, lambda place: print(f"{place}  {offers}", flush=True), asked.by
+    )
     return 0
 
 

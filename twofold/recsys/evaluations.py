@@ -21,10 +21,11 @@ from twofold.recsys.baselines import baselines
 from twofold.recsys.completed import judge_errors
 from twofold.recsys.config import UsersConfig
 from twofold.recsys.data import Array
-from twofold.recsys.judge import Judged, Verdict, errors, item_means, judge, of_policy, of_scores
+from twofold.recsys.judge import Judged, Verdict, errors, judge, of_policy, of_scores
 from twofold.recsys.metrics import Chooses, play, play_stream
 from twofold.recsys.peers import peers
 from twofold.recsys.prepare import Prepared, Source, dataset, prepare
+from twofold.recsys.ranking import item_means
 from twofold.recsys.recommend import Recommender
 from twofold.recsys.streamed import planners, player, served, stream_world
 from twofold.recsys.users import Users
@@ -142,7 +143,8 @@ class Evaluator:
         # A second piece of users is not shown what the first was; the first draws as one alone would.
         rng = np.random.default_rng((one.seed, one.piece) if one.piece else one.seed)
         players = baselines(world, self.prepared.data, rng, assumed_close(cfg, self.prepared))
-        return {name: play(world, policy, users) for name, policy in players.items()}
+        drawn = {name: policy for name, policy in players.items() if one.seed == 0 or _draws(name)}
+        return {name: play(world, policy, users) for name, policy in drawn.items()}
 
     def _served(self, one: Evaluation) -> Result:
         """Users one after another, with a memory that they share."""
@@ -154,6 +156,11 @@ class Evaluator:
             players = {kind: player(world, run)}
         found = {name: served(play_stream(world, policy, order)) for name, policy in players.items()}
         return {name: {key: np.array(value) for key, value in got.items()} for name, got in found.items()}
+
+
+def _draws(name: str) -> bool:
+    """Whether a baseline throws dice; another seed is nothing new to the others."""
+    return any(word in name for word in ("random", "epsilon"))
 
 
 def _told(cfg: UsersConfig, run: LoadedPolicy, mode: str, rows: int) -> Users:

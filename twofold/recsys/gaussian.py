@@ -103,7 +103,10 @@ def _bases(count: int, features: Features | None) -> dict[str, Tensor]:
     bases = {"constant": torch.ones(count, count, dtype=torch.float64), "own": torch.eye(count).double()}
     if features is not None:
         values = torch.from_numpy(features.values).double()
+        flags = ((values == 0) | (values == 1)).all(0)
         values = values - values.mean(0)
+        # Flags count by how common they are; a year or a price would drown them by its unit.
+        values = torch.where(flags, values, values / values.std(0).clamp_min(1e-12))
         bases["features"] = values @ values.T / values.square().sum(1).mean().clamp_min(1e-12)
     return bases
 

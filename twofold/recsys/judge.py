@@ -127,15 +127,3 @@ def _off(guess: Array, values: Array, bins: int = 10) -> float:
     """Mean distance of expected and given ratings over ten bins of equal size."""
     parts = np.array_split(np.argsort(guess, kind="stable"), min(bins, len(guess)))
     return float(np.mean([abs(guess[part].mean() - values[part].mean()) for part in parts]))
-
-
-def item_means(data: Dataset, strength: float = 10.0) -> Matrix:
-    """The plainest expectation: what an item got on average, moved by how much more the user gives than others."""
-    log, overall = data.train, float(data.train.values.mean())
-    counts = np.bincount(log.items, minlength=data.items)
-    item = np.bincount(log.items, log.values - overall, minlength=data.items) / (counts + strength)
-    rest = log.values - overall - item[log.items]
-    user = np.bincount(log.users, rest, minlength=data.users) / (
-        np.bincount(log.users, minlength=data.users) + strength
-    )
-    return Matrix(np.clip(overall + user[:, None] + item, data.low, data.high).astype(np.float32))

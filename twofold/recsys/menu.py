@@ -10,6 +10,7 @@ from twofold.base.command import Command, asks, option, place, settings_given
 By = Literal["policy", "rating", "taken", "count"]
 _RUN = "a run directory, or a policy file"
 _SAME = "the same as RUN"
+_BY = "who ranks: the policy, the highest expected rating, what is taken most likely, what most users rated"
 _DATA = "today's ratings: new, gone and rated items, mapped by name"
 _USERS = (
     ("env_args.path=my.csv", "your ratings, with --env-config=ratings: CSV or Parquet of user, item, rating"),
@@ -42,10 +43,7 @@ class Recommend:
     )
     repeats: bool = option("items of the history may come again", default=False)
     rated: bool = option("items that the user rated in the data may come again", default=False)
-    by: By = option(
-        "who ranks: the policy, the highest expected rating, what is taken most likely, what most users rated",
-        default="policy",
-    )
+    by: By = option(_BY, default="policy")
     export: Path | None = option(
         "write the actor and the item table as a numpy file, and no more", default=None, metavar="FILE.npz"
     )
@@ -63,6 +61,7 @@ class Serve:
     run: str | None = option(_SAME, default=None, metavar="RUN", kind="run")
     host: str = option("0.0.0.0: for everybody", default="127.0.0.1", metavar="ADDRESS")
     port: int = option("where it listens", default=8000, metavar="N", least=0, most=65_535)
+    by: By = option(_BY, default="policy")
     data: Path | None = option(_DATA, default=None, metavar="FILE", kind="file")
 
 

@@ -71,11 +71,10 @@ class ItemNetConfig:
     )
     learn_pairs: bool = setting("the critic learns which items do not go together", default=True)
     quit_price: float = setting(
-        "env_args.stream: what the critic takes a whole episode to be worth, of which a quit costs the rest, "
-        "before it has learned anything",
-        default=80.0,
+        "env_args.stream: times what the turns left could bring at the user's best, which a quit costs as far as the "
+        "critic knows before it has learned anything",
+        default=1.0,
         ge=0,
-        unit="rating points",
     )
     take_worth: float = setting(
         "env_args.reward=taken, both: what the critic takes a sure taking to be worth before it has learned anything",

@@ -204,7 +204,23 @@ def fit_into(folder: Path, data: Dataset, cfg: UserModelConfig) -> UserModel:
     user_models.own_folder(folder)  # before minutes are spent on it
     model = user_models.fit(data, cfg)
     user_models.save(model, folder)
+    _warn_of_a_better_kind(model, data, cfg)
     return model
+
+
+def _warn_of_a_better_kind(model: UserModel, data: Dataset, cfg: UserModelConfig) -> None:
+    """Features may miss what tastes are about: factors, fitted in seconds, tell; hidden ratings are only looked at."""
+    if cfg.kind != "auto" or model.kind != "gaussian" or "test" not in model.report:
+        return
+    own = model.report["test"]["rmse"]
+    factors = user_models.fit(data, replace(cfg, kind="factorised")).report["test"]["rmse"]
+    if factors < 0.95 * own:
+        log.warning(
+            "the features say little about tastes: the user model misses hidden ratings by %.3f, one by factors alone "
+            "by %.3f: better with env_args.model.kind=factorised",
+            own,
+            factors,
+        )
 
 
 def model_folder(data: Dataset, cfg: UserModelConfig, name: str = "") -> Path:

@@ -306,6 +306,9 @@ def read_features(path: Path, names: tuple[str, ...]) -> tuple[Features | None, 
     delimiter, header = header_of(path, encoding)
     with opened_text(path, "utf-8-sig" if encoding == "utf-8" else encoding) as file:
         rows = {row[0].strip(): row[1:] for row in list(csv.reader(file, delimiter=delimiter))[1:] if row}
+    if not rows.keys() & set(names):
+        log.warning("%s: no id of its first column is in the ratings: left out", path.name)
+        return None, {}
     titled = next((place for place, name in enumerate(header[1:]) if plain(name) in NAMES["title"]), None)
     titles = {} if titled is None else {name: row[titled] for name, row in rows.items() if titled < len(row)}
     columns = [place for place in range(len(header) - 1) if place != titled]

@@ -6,6 +6,7 @@ All that is asked for is in the policy file: no data, no user model, no run dire
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -111,8 +112,7 @@ class Recommender:
         """The k best items for each question."""
         if k < 1:
             raise UserError(f"k must be at least 1, got {k}")
-        if by == "taken" and self.catalogue.taking is None:
-            raise UserError("the policy does not know what users take: train it with env_args.reward=both")
+        self.check_ranking(by)
         asked = [self._asked(question) for question in questions]
         size = max(1, min(1000, _CELLS // len(self.catalogue.item_vectors)))
         parts = [self._ranked(asked[start : start + size], k, by) for start in range(0, len(asked), size)]
@@ -137,6 +137,11 @@ class Recommender:
     def check(self, history: Sequence[Entry]) -> None:
         """Refuse a history with an item that is not in the catalogue or a rating off the scale."""
         self._history(history, -1)
+
+    def check_ranking(self, by: By) -> None:
+        """Refuse a ranking that the policy file does not hold."""
+        if by == "taken" and self.catalogue.taking is None:
+            raise UserError("the policy does not know what users take: train it with env_args.reward=both")
 
     def saw(self, history: Sequence[Entry], entry: Entry, quit: bool) -> None:
         """An item was shown after a history, and the user stayed or quit: all who share the memory learn from it."""
@@ -190,10 +195,12 @@ class Recommender:
         ratings: list[float] = []
         for entry in history:
             name, rating = entry if isinstance(entry, (tuple, list)) else (entry, None)
-            item = self._item(name)
-            expected = float(self.catalogue.expected(np.array(user), np.array(item)))
-            items.append(item)
-            ratings.append(expected if rating is None else self._rating(name, float(rating)))
+            items.append(self._item(name))
+            ratings.append(math.nan if rating is None else self._rating(name, float(rating)))
+        if unrated := [place for place, rating in enumerate(ratings) if math.isnan(rating)]:
+            expected = self.catalogue.expected(np.array(user), np.array([items[n] for n in unrated]))
+            for place, value in zip(unrated, expected.tolist(), strict=True):
+                ratings[place] = value
         return items, ratings
 
     def _rating(self, name: str | int | float, rating: float) -> float:
@@ -320,7 +327,7 @@ class Recommender:
         """The item's own features that the user is expected to like, the most liked first."""
         if not len(taste):
             return ()
-        own = [column for column in self._columns[item] if taste[column] > 0]
+        own = [column for column in self._columns[item] if taste[column] >= 0.005]  # shown as +0.01
         best = sorted(own, key=lambda column: -taste[column])[:3]
         return tuple(f"{self.labels.feature_names[column]} ({taste[column]:+.2f})" for column in best)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 import torch
 import uvicorn
@@ -23,6 +23,7 @@ from twofold.base.errors import UserError
 from twofold.base.listening import listen
 from twofold.base.regular import read_text
 from twofold.base.values import Values
+from twofold.recsys.menu import By
 from twofold.recsys.recommend import Recommender
 from twofold.recsys.service import Answer, Ask, Busy, Feedback, Health, Noted, Refused, Service
 
@@ -131,13 +132,16 @@ async def _asked(request: Request, kind: type[Asked]) -> Asked:
 def _of_query(request: Request) -> Ask:
     """A question in the address: ?user=17&k=5."""
     given = dict(request.query_params)
-    if unknown := given.keys() - {"user", "k"}:
+    if unknown := given.keys() - {"user", "k", "by"}:
         raise HTTPException(422, f"unknown: {', '.join(sorted(unknown))}; a history goes by POST")
     try:
-        return Ask(user=given.get("user"), history=[], k=int(given.get("k", 10)))
-    except ValueError as error:
-        message = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "must be a whole number"
-        raise HTTPException(422, f"k: {message}") from None
+        asked = {"user": given.get("user"), "k": int(given.get("k", 10)), "by": given.get("by")}
+        return Ask.model_validate(asked)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise HTTPException(422, f"{first['loc'][0]}: {first['msg']}") from None
+    except ValueError:
+        raise HTTPException(422, "k: must be a whole number") from None
 
 
 def _refuse(status: int) -> Callable[[Request, Exception], Awaitable[Response]]:
@@ -160,6 +164,7 @@ def description() -> Values:
     query = [
         {"name": "user", "in": "query", "schema": {"type": "string"}},
         {"name": "k", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": 1000}},
+        {"name": "by", "in": "query", "schema": {"enum": list(get_args(By))}},
     ]
     paths = {
         "/recommend": {
@@ -188,7 +193,9 @@ def _content(kind: type[BaseModel], about: str) -> Values:
     return {"description": about, "content": {"application/json": {"schema": schema}}}
 
 
-def serve(policy: Recommender, host: str, port: int, announce: Callable[[str], None]) -> None:
+def serve(
+    policy: Recommender, host: str, port: int, announce: Callable[[str], None], by: By = "policy"
+) -> None:
     """Answer requests until stopped; `announce` is told the address once it listens."""
     torch.set_num_threads(1)
     with listen(host, port) as listening:
@@ -196,5 +203,5 @@ def serve(policy: Recommender, host: str, port: int, announce: Callable[[str], N
         shown = f"[{address}]" if ":" in address else address
         hosts = LOCAL if shown in LOCAL else (ANY,)
         announce(f"http://{shown}:{chosen}/")
-        config = uvicorn.Config(app_of(Service(policy), hosts), log_level="warning", access_log=False)
+        config = uvicorn.Config(app_of(Service(policy, by), hosts), log_level="warning", access_log=False)
         uvicorn.Server(config).run(sockets=[listening])

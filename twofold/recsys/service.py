@@ -11,7 +11,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from twofold.base.errors import UserError
-from twofold.recsys.asking import Entry, Question, Recommendation
+from twofold.recsys.asking import Entry, Lists, Question, Recommendation
+from twofold.recsys.menu import By
 from twofold.recsys.recommend import Recommender
 
 MOST_ITEMS = 1_000  # of one list
@@ -48,6 +49,10 @@ class Ask(Strict):
     k: int = Field(default=10, ge=1, le=MOST_ITEMS, description="how many items")
     repeats: bool = Field(default=False, description="items of the history may come again")
     rated: bool = Field(default=False, description="items that the user rated in the data may come again")
+    by: By | None = Field(
+        default=None,
+        description="who ranks; absent: as the service was started, which is the policy unless it says",
+    )
 
 
 class Item(Strict):
@@ -116,6 +121,7 @@ class Service:
     """A recommender, and what was heard of its users since it was started."""
 
     recommender: Recommender
+    by: By = "policy"  # who ranks, unless a question says
     heard: OrderedDict[str, list[Entry]] = field(default_factory=OrderedDict)
     _waiting: list[tuple[Ask, asyncio.Future[Answer]]] = field(default_factory=list)
     _working: bool = False
@@ -147,7 +153,12 @@ class Service:
         """Answer what waits, at most this many at once; others get a turn in between."""
         now, self._waiting = self._waiting[:MOST_TOGETHER], self._waiting[MOST_TOGETHER:]
         open_ones = [(ask, future) for ask, future in now if not future.cancelled()]
-        for (_, future), answer in zip(open_ones, self.answers([ask for ask, _ in open_ones]), strict=True):
+        answers: Sequence[Answer | Exception]
+        try:
+            answers = self.answers([ask for ask, _ in open_ones])
+        except Exception as error:  # a fault of ours is an answer, too: whoever asks must not wait for ever
+            answers = [error] * len(open_ones)
+        for (_, future), answer in zip(open_ones, answers, strict=True):
             if isinstance(answer, Exception):
                 future.set_exception(answer)
             else:
@@ -158,24 +169,25 @@ class Service:
 
     def answers(self, asks: Sequence[Ask]) -> list[Answer | UserError]:
         """All answers at once; a bad question gets its own error and spoils no other."""
+        answers: dict[int, Answer | UserError] = {}
         questions = [self._question(ask) for ask in asks]
-        faults = {row: fault for row, one in enumerate(questions) if (fault := self._fault(one)) is not None}
-        good = [row for row in range(len(asks)) if row not in faults]
-        if good:
-            found = self.recommender.answers(
-                [questions[row] for row in good], max(asks[row].k for row in good)
-            )
-        answers: list[Answer | UserError] = []
-        for row, ask in enumerate(asks):
-            if row in faults:
-                answers.append(faults[row])
-                continue
-            items = self.recommender.described(ask.user, found, good.index(row))[: ask.k]
-            known = ask.user is not None and self.recommender.knows(ask.user)
-            answers.append(
-                Answer.model_construct(user=ask.user, known=known, items=[_item(one) for one in items])
-            )
-        return answers
+        groups: dict[By, list[int]] = {}
+        for row, (ask, question) in enumerate(zip(asks, questions, strict=True)):
+            by = ask.by or self.by
+            if (fault := self._fault(question, by)) is not None:
+                answers[row] = fault
+            else:
+                groups.setdefault(by, []).append(row)
+        for by, rows in groups.items():
+            found = self.recommender.answers([questions[n] for n in rows], max(asks[n].k for n in rows), by)
+            answers |= {n: self._answer(asks[n], found, place) for place, n in enumerate(rows)}
+        return [answers[row] for row in range(len(asks))]
+
+    def _answer(self, ask: Ask, found: Lists, place: int) -> Answer:
+        """One row of the lists, as it is sent."""
+        items = self.recommender.described(ask.user, found, place)[: ask.k]
+        known = ask.user is not None and self.recommender.knows(ask.user)
+        return Answer.model_construct(user=ask.user, known=known, items=[_item(one) for one in items])
 
     def _question(self, ask: Ask) -> Question:
         """With what was heard of the user since the service was started."""
@@ -183,9 +195,10 @@ class Service:
         heard = [] if ask.user is None else self.heard.get(str(ask.user), [])
         return Question(ask.user, [*heard, *history], ask.repeats, ask.rated)
 
-    def _fault(self, question: Question) -> UserError | None:
+    def _fault(self, question: Question, by: By) -> UserError | None:
         try:
             self.recommender.check(question.history)
+            self.recommender.check_ranking(by)
         except UserError as error:
             return error
         return None

@@ -47,6 +47,10 @@ class PairMemory:
             stays *= 1.0 - self.close[window[:, place]]
         return 1.0 - stays[:, : self.items]
 
+    def chance(self, items: Array, window: Array) -> Array:
+        """The chance that these items [N] end the episodes after their windows [N, w]: float32 [N]."""
+        return np.asarray(1.0 - np.prod(1.0 - self.close[items[:, None], window], axis=1))
+
     def see(self, items: Array, window: Array, quits: Array) -> None:
         """Learn from items [N] shown after windows [N, w], and from who quit then."""
         there = window >= 0

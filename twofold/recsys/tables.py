@@ -29,6 +29,7 @@ WINDOW_VECTORS: Derived[Tensor] = Derived()
 FAVOURITES: Derived[Tensor] = Derived()
 TOWARDS: Derived[Tensor] = Derived()
 SAFEST: Derived[Array] = Derived()
+NOW: Derived[Array] = Derived()
 
 _NAMES = ("item_vectors", "user_factors", "item_factors", "belief_factors")
 SHARPNESS = 8.0  # of the guide: how much more an item counts that is expected a point higher
@@ -223,14 +224,23 @@ class Tables:
         return torch.from_numpy(seen.once(SAFEST, lambda: self._safest(seen, risk, k), k))
 
     def _safest(self, seen: Seen, risk: Array, k: int) -> Array:
-        count = len(self.item_vectors)
-        expected = torch.mm(self.person(seen), self.joined[:, self.width :].T).numpy() + self.level(seen)
-        rows, turns = np.nonzero(seen.items >= 0)  # what was rated in this episode is known
-        expected[rows, seen.items[rows, turns]] = seen.ratings[rows, turns]
+        count, expected = len(self.item_vectors), self.now(seen)
         left = seen.items.shape[1] - seen.turn - 1
         scores = np.pad(expected - risk * left * expected.max(axis=1, keepdims=True), ((0, 0), (0, 1)))
         np.put_along_axis(scores, seen.blocked(count), -np.inf, axis=1)
         return largest(scores[:, :count], min(k, count))
+
+    def now(self, seen: Seen) -> Array:
+        """The rating expected of every item, known where the episode has shown it [B, items]."""
+
+        def made() -> Array:
+            relative = torch.mm(self.person(seen), self.joined[:, self.width :].T).numpy()
+            expected: Array = relative + self.level(seen)
+            rows, turns = np.nonzero(seen.items >= 0)
+            expected[rows, seen.items[rows, turns]] = seen.ratings[rows, turns]
+            return expected
+
+        return seen.once(NOW, made)
 
     def _top(self, seen: Seen, point: Tensor, k: int, by: Callable[[Part], Tensor]) -> Tensor:
         k = min(k, self.item_vectors.shape[0])

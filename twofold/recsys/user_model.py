@@ -53,7 +53,7 @@ class UserModelConfig:
     """How users are learned from the log."""
 
     kind: Literal["auto", "gaussian", "factorised", "deepfm"] = setting(
-        "auto: the Gaussian process for short logs, else the factorisation, else (tables too large) deepfm",
+        "auto: the Gaussian process for short logs with features, else factors, else (tables too large) deepfm",
         default="auto",
     )
     fit_seed: int = setting("of what is drawn while fitting", default=0, ge=0)
@@ -100,7 +100,9 @@ def kind_for(data: Dataset, cfg: UserModelConfig) -> Fitted:
     """The kind of model that `auto` means for this log."""
     if cfg.kind != "auto":
         return cfg.kind
-    if len(data.train) <= cfg.gaussian.most_ratings:
+    # Without features the process knows how users and items differ, but not that one likes what another dislikes.
+    described = data.user_features is not None or data.item_features is not None
+    if described and len(data.train) <= cfg.gaussian.most_ratings:
         return "gaussian"
     return "factorised" if data.users * data.items <= DENSE_CELLS else "deepfm"
 

@@ -146,8 +146,7 @@ class Users(VectorEnv[Obs, Array, Array]):
         takes = (
             np.zeros(self.num_envs) if rules.reward == "rating" else rules.take_weight * self._taken(items)
         )
-        rest = 1.0 - (turn + 1) / rules.max_turn if rules.quit_by_rest else 1.0
-        reward = (self._reward(items, rating, takes) - rules.quit_penalty * rest * quits) / rules.scale
+        reward = (self._reward(items, rating, takes) - self._quit_cost(items, window, quits)) / rules.scale
         place = np.minimum(turn, rules.max_turn - 1)
         self.belief.see(self.user, items, rating, self.history)
         self.history[self._all, place] = items
@@ -165,6 +164,16 @@ class Users(VectorEnv[Obs, Array, Array]):
             out_of_time,
             {"episode": self._episode(), "item": items, "rating": rating},
         )
+
+    def _quit_cost(self, items: Array, window: Array, quits: Array) -> Array:
+        """What quitting takes from the training reward [N]; in a stream what the memory expects of it.
+
+        Quits are rare and dear, so who learns from each as it falls learns from noise. The memory knows their chance.
+        """
+        rules = self.rules
+        rest = 1.0 - (self.turn + 1) / rules.max_turn if rules.quit_by_rest else np.ones(self.num_envs)
+        share = quits if self.stream is None else self.stream.memory.chance(items, window)
+        return np.asarray(rules.quit_penalty * rest * share, np.float64)
 
     def window(self) -> Array:
         """The items that the next one is compared with [N, window], -1 pads."""
@@ -221,8 +230,18 @@ class Users(VectorEnv[Obs, Array, Array]):
         if self.penalties is not None:
             reward = self.penalties.applied(reward, self.user, items, self.history, self.turn)
         if self.rules.centred:
-            reward = reward - self.catalogue.user_factors[self.user, 0]
+            reward = reward - self._centre()
         return reward.astype(np.float64) + takes
+
+    def _centre(self) -> Array:
+        """What ratings are counted from: the user's level, or (critics that start as planners) the best item's.
+
+        A policy that does as well as was expected then gets nothing, so little is left to learn but how to do better.
+        """
+        known = self.catalogue
+        if self.stream is None:
+            return known.user_factors[self.user, 0]
+        return np.asarray((known.user_factors[self.user] @ known.item_factors.T).max(axis=1))
 
     def _taken(self, items: Array) -> Array:
         """About the chance that each user takes the item: nobody takes again what this episode has shown."""

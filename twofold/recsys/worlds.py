@@ -111,6 +111,10 @@ def _simulated_rule(cfg: UsersConfig, data: Dataset, model: UserModel, worlds: i
         return Never(), 1
     if cfg.quit == "true":
         return _true_rule(cfg, data), 1
+    if cfg.stream:
+        # What the shared memory takes for granted: any pair may be close. By expected ratings close pairs could be
+        # told apart, which true users do not allow, and a policy would learn to pay for that.
+        return CloseByChance(Never(), cfg.close_share), 1
     # By the expectation, not by the drawn tables: in these, items of few ratings are far from everything by noise.
     # How many items one bores with does not grow with the catalogue: above close_items both shares fall alike.
     crowded = max(1.0, cfg.close_share * data.items / cfg.close_items)
