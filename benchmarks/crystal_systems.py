@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -218,20 +219,27 @@ POTENTIALS = {
 
 
 def espresso(cutoff: float, mesh: tuple[int, int, int]) -> Calculator:
-    """LDA with norm-conserving potentials, a mesh shifted off Gamma, energies to 1e-8 Ry."""
+    """LDA with norm-conserving potentials, a mesh shifted off Gamma, energies to 1e-8 Ry.
+
+    Each call begins with the density of the one before, in a folder that goes with the calculator.
+    """
     from ase.calculators.espresso import Espresso, EspressoProfile
 
     profile = EspressoProfile(command="pw.x", pseudo_dir=str(PSEUDO))
-    control = {"tprnfor": True, "disk_io": "none"}
+    control = {"tprnfor": True, "disk_io": "low"}
     system = {"ecutwfc": cutoff, "occupations": "smearing", "smearing": "cold", "degauss": 0.01}
-    return Espresso(
+    electrons = {"conv_thr": 1e-8, "startingwfc": "file", "startingpot": "file"}
+    folder = tempfile.mkdtemp(prefix="pw_")
+    made = Espresso(
         profile=profile,
         pseudopotentials=POTENTIALS,
-        input_data={"control": control, "system": system, "electrons": {"conv_thr": 1e-8}},
+        input_data={"control": control, "system": system, "electrons": electrons},
         kpts=mesh,
         koffset=(1, 1, 1),
-        directory=tempfile.mkdtemp(prefix="pw_"),
+        directory=folder,
     )
+    weakref.finalize(made, shutil.rmtree, folder, ignore_errors=True)
+    return made
 
 
 def dft_cells() -> dict[str, tuple[Atoms, float, tuple[int, int, int]]]:
