@@ -194,8 +194,9 @@ def record(part: str, methods: tuple[str, ...], first: int, seeds: int, resume: 
     """Run these methods from every start of a part and put them into its JSON beside the other methods."""
     path = RESULTS / f"crystal_{part}.json"
     kept = json.loads(path.read_text()) if path.exists() else {"runs": [], "commands": []}
-    if not resume:
-        kept["runs"] = [run for run in kept["runs"] if run["method"] not in methods]
+    kept["runs"] = [
+        run for run in kept["runs"] if (resume and not run["error"]) or run["method"] not in methods
+    ]
     done = {(run["start"], run["method"]) for run in kept["runs"]}
     kept["commands"] = [*kept["commands"], shlex.join(["python", "benchmarks/crystal.py", *sys.argv[1:]])]
     kept |= {"versions": versions(), "fmax": 0.01, "made": time.strftime("%Y-%m-%d")}
@@ -244,7 +245,9 @@ def main() -> None:
         "--first", type=int, default=FRESH, help=f"first seed of the starts (default {FRESH})"
     )
     parser.add_argument("--seeds", type=int, default=0, help="starts per crystal; 0: the part's own number")
-    parser.add_argument("--resume", action="store_true", help="keep the runs that are there already")
+    parser.add_argument(
+        "--resume", action="store_true", help="keep the runs that are there already and did not fail"
+    )
     typed = parser.parse_args()
     if typed.part in PARTS:
         methods = typed.methods or PARTS[typed.part][1]
