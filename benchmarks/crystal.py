@@ -19,6 +19,7 @@ import json
 import os
 import platform
 import shlex
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -165,7 +166,7 @@ PARTS: dict[str, tuple[Callable[[int, int], Iterator[Start]], str]] = {
     "cells": (crystal_systems.cell_starts, "td3,bfgs15"),
     "surfaces": (crystal_systems.surface_starts, "td3,prior,bfgs15,bfgs,bfgslinesearch"),
     "forks": (crystal_systems.fork_starts, "td3,td3 maxstep 0.2,bfgs,bfgs15"),
-    "dft": (crystal_systems.dft_starts, "td3,bfgs15,bfgs,bfgslinesearch"),
+    "dft": (crystal_systems.dft_starts, "td3,bfgs15,bfgs,lbfgs,bfgslinesearch"),
 }
 CELLS = ("cells",)  # parts in which the cell relaxes with its atoms
 
@@ -181,15 +182,25 @@ def versions() -> dict[str, str]:
     return found
 
 
+def commit() -> str:
+    """Of the code that is measured."""
+    found = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=RESULTS, capture_output=True, text=True, check=False
+    )
+    return found.stdout.strip()
+
+
 def record(part: str, methods: tuple[str, ...], first: int, seeds: int, resume: bool = False) -> None:
     """Run these methods from every start of a part and put them into its JSON beside the other methods."""
     path = RESULTS / f"crystal_{part}.json"
     kept = json.loads(path.read_text()) if path.exists() else {"runs": [], "commands": []}
-    if not resume:
-        kept["runs"] = [run for run in kept["runs"] if run["method"] not in methods]
+    kept["runs"] = [
+        run for run in kept["runs"] if (resume and not run["error"]) or run["method"] not in methods
+    ]
     done = {(run["start"], run["method"]) for run in kept["runs"]}
     kept["commands"] = [*kept["commands"], shlex.join(["python", "benchmarks/crystal.py", *sys.argv[1:]])]
     kept |= {"versions": versions(), "fmax": 0.01, "made": time.strftime("%Y-%m-%d")}
+    here = commit()
     for row, name, atoms, make in PARTS[part][0](first, seeds):
         found = {
             method: run_one(name, atoms, method, make(), fmax=0.01, steps=500, cell=part in CELLS)
@@ -197,7 +208,7 @@ def record(part: str, methods: tuple[str, ...], first: int, seeds: int, resume: 
             if (name, method) not in done and (method != "gpmin" or len(atoms) <= GPMIN_LIMIT)
         }
         for outcome in found.values():
-            kept["runs"].append(_kept(row, outcome))
+            kept["runs"].append(_kept(row, outcome) | {"commit": here})
             if "bfgs" in found:
                 kept["runs"][-1]["same_minimum"] = _same(outcome, found["bfgs"])
         print(name, {m: o.calls for m, o in found.items()}, file=sys.stderr, flush=True)
@@ -234,7 +245,9 @@ def main() -> None:
         "--first", type=int, default=FRESH, help=f"first seed of the starts (default {FRESH})"
     )
     parser.add_argument("--seeds", type=int, default=0, help="starts per crystal; 0: the part's own number")
-    parser.add_argument("--resume", action="store_true", help="keep the runs that are there already")
+    parser.add_argument(
+        "--resume", action="store_true", help="keep the runs that are there already and did not fail"
+    )
     typed = parser.parse_args()
     if typed.part in PARTS:
         methods = typed.methods or PARTS[typed.part][1]

@@ -36,6 +36,9 @@ def make():
 
 def wrong():
     return 3
+
+def broken():
+    raise OSError("no licence")
 """
 
 
@@ -203,6 +206,7 @@ def test_a_killed_batch_goes_on_with_other_jobs_and_loses_no_row(place: Path) ->
         (("--calculator=own:make",), "is code of your own: add --import=own.py"),
         (("--import=own.py", "--calculator=own:nothing"), "has no function 'nothing'"),
         (("--import=own.py", "--calculator=own:wrong"), "own:wrong gave a int, not an ASE calculator"),
+        (("--import=own.py", "--calculator=own:broken"), "own:broken failed (OSError: no licence)"),
         (("--calculator=emu",), "no calculator named 'emu'"),
         (("--calculator=espresso:ecutwfc=no",), "espresso"),
         (("--trajectory=x.traj", "Ag.cif"), "--trajectory is the path of one structure, these are 2"),

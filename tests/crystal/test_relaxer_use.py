@@ -6,7 +6,7 @@ from ase import Atoms
 from ase.build import add_adsorbate, bulk, fcc100
 from ase.calculators.calculator import Calculator, all_changes
 from ase.calculators.emt import EMT
-from ase.constraints import FixAtoms
+from ase.constraints import FixAtoms, MirrorForce
 from ase.filters import FrechetCellFilter
 from ase.mep import NEB
 from ase.optimize import BFGS
@@ -158,6 +158,41 @@ def test_a_restart_file_of_another_structure_is_refused_by_name(tmp_path):
     for other in (rattled("Ni"), rattled("Cu", 2), FrechetCellFilter(rattled("Cu"))):
         with pytest.raises(RestartError, match=r"cu\.json belongs to Cu4"):
             quiet(other, restart=tmp_path / "cu.json")
+
+
+def test_a_restart_file_of_another_cell_is_refused_by_name(tmp_path):
+    with pytest.warns(NotConverged):
+        quiet(rattled("Cu"), restart=tmp_path / "cu.json").run(fmax=1e-6, steps=2)
+    stretched = rattled("Cu")
+    stretched.set_cell(1.05 * stretched.cell, scale_atoms=True)
+    with pytest.raises(RestartError, match=r"cu\.json belongs to another cell"):
+        quiet(stretched, restart=tmp_path / "cu.json")
+
+
+def test_atoms_put_into_another_cell_between_runs_are_seen_anew():
+    atoms = rattled("Cu")
+    atoms.calc = EMT()
+    relaxer = quiet(atoms)
+    assert relaxer.run(fmax=0.01)
+    atoms.set_cell(1.1 * atoms.cell, scale_atoms=True)
+    atoms.rattle(0.05, seed=3)
+    assert relaxer.run(fmax=0.01)
+    assert relaxer.report.engine == "spring"
+
+
+@pytest.mark.parametrize(("fmax", "steps"), [(float("nan"), 5), (-0.1, 5), (0.01, -1)])
+def test_limits_that_are_none_are_a_clear_error(fmax, steps):
+    with pytest.raises(UserError, match="must be numbers from 0 on"):
+        quiet(rattled("Cu")).run(fmax=fmax, steps=steps)
+
+
+def test_a_constraint_that_turns_forces_around_may_go_uphill():
+    atoms = rattled("Cu", 2)
+    atoms.calc = EMT()
+    atoms.set_constraint(MirrorForce(0, 1, max_dist=2.6, min_dist=2.0, fmax=0.1))
+    relaxer = quiet(atoms)
+    assert relaxer.run(fmax=0.05, steps=100)
+    assert relaxer.report.engine == "BFGS"
 
 
 def test_a_restart_file_of_another_optimiser_is_refused_by_name(tmp_path):

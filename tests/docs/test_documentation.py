@@ -53,6 +53,7 @@ PAGES = {
     "docs/tutorials/recommendation.md": RECSYS,
 }
 NEEDS = {"deploy": "onnxruntime", "crystals": "ase", "ase": "ase"}
+LIBRARIES = ("pymatgen", "chgnet", "matcalc")
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -189,5 +190,21 @@ def test_the_snippets_on_crystals_run(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for kind, text in blocks("docs/crystals.md"):
-        if kind == "python" and "chgnet" not in text.lower():
+        if kind == "python" and not any(library in text for library in LIBRARIES):
             exec(compile(text, "docs/crystals.md", "exec"), names)
+
+
+@pytest.mark.docs
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.filterwarnings("ignore")  # theirs
+def test_the_snippets_of_other_libraries_run(
+    library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for needed in ("pymatgen", library):  # each begins with the structure of the first
+        pytest.importorskip(needed, reason=f"this recipe needs {needed}")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for kind, text in blocks("docs/crystals.md"):
+        if kind == "python" and any(f"from {one}" in text for one in ("pymatgen", library)):
+            exec(compile(text, "docs/crystals.md", "exec"), names)
+    assert "relaxed" in names

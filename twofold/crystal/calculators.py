@@ -178,7 +178,10 @@ def _of_the_user(module: str, function: str, own: Own) -> Callable[[], Calculato
         raise UserError(f"{own[module].__file__} has no function '{function}' that makes a calculator")
 
     def made() -> Calculator:
-        found = make()
+        try:
+            found = make()
+        except Exception as error:  # whatever the user's code raises
+            raise UserError(f"{module}:{function} failed ({_told(error)})") from error
         if not isinstance(found, BaseCalculator):
             raise UserError(f"{module}:{function} gave a {type(found).__name__}, not an ASE calculator")
         return found

@@ -77,6 +77,11 @@ class Motion:
         return out + stiffness * (held.T @ held)
 
 
+def goes_uphill(atoms: Atoms) -> bool:
+    """True if a constraint turns forces around, to find a saddle: the energy may then rise."""
+    return any(isinstance(constraint, _TURNING) for constraint in atoms.constraints)
+
+
 def everything(rows: int) -> Motion:
     """All of `rows` rows of three may move."""
     return Motion(np.ones(3 * rows, bool), np.zeros((0, 3 * rows)))

@@ -87,8 +87,8 @@ def read_structures(path: Path) -> Iterator[Atoms]:
     except UserError:
         raise
     except Exception as error:  # ASE's many readers fail in as many ways
-        why = str(error).partition("\n")[0][:200]
-        raise UserError(f"{path}: cannot be read as a structure ({type(error).__name__}: {why})") from None
+        why = ": ".join(filter(None, (type(error).__name__, str(error).partition("\n")[0][:200])))
+        raise UserError(f"{path}: cannot be read as a structure ({why})") from None
 
 
 def is_structure(path: Path) -> bool:

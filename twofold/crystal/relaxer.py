@@ -11,7 +11,7 @@ from typing import IO
 
 import numpy as np
 from ase import Atoms
-from ase.filters import Filter, FrechetCellFilter, OptimizableFilter, UnitCellFilter
+from ase.filters import Filter, FrechetCellFilter, OptimizableFilter, StrainFilter, UnitCellFilter
 from ase.optimize import BFGS, FIRE, BFGSLineSearch
 from ase.optimize.optimize import DEFAULT_MAX_STEPS, OptimizableAtoms, Optimizer, RestartError
 
@@ -21,7 +21,7 @@ from twofold.core.protocols import State
 from twofold.crystal.bonds import Frame
 from twofold.crystal.calls import CountedCalls, OutOfCalls
 from twofold.crystal.curvilinear import CurvilinearStep, suits
-from twofold.crystal.motion import Motion, Optimisable
+from twofold.crystal.motion import Motion, Optimisable, goes_uphill
 from twofold.crystal.policy import SpringPolicy, default_policy, load_weights
 from twofold.crystal.spring import Scalars, SpringSettings, SpringStep
 from twofold.crystal.structures import checked
@@ -32,6 +32,7 @@ PATIENCE = {"spring": 25, "BFGSLineSearch": 60, "BFGS": 60}  # steps without pro
 DROP = 1e-5  # eV per atom: so much lower is progress, whatever the forces do
 CALM = 1.0  # eV/A: a low energy with larger forces than this and than the start's is a hole of the potential
 POINTS = ("began", "best", "lowest", "mark")  # that the guard remembers
+CELL, OTHER = 1e-6, 1e-2  # A, a cell that differs by more is another one; in a file, where it may be rounded
 COINCIDENT = 1e-4  # A, atoms nearer than this have no direction to be pushed apart in
 
 
@@ -94,7 +95,8 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
         self.policy = _policy(policy)
         atoms = _unwrapped(atoms)
         # A line search needs an energy that belongs to the forces, which a band of images does not have.
-        self._engines = ("spring", "BFGSLineSearch" if isinstance(atoms, (Atoms, Filter)) else "BFGS", "FIRE")
+        self._downhill = isinstance(atoms, (Atoms, Filter)) and not goes_uphill(_atoms(atoms))
+        self._engines = ("spring", "BFGSLineSearch" if self._downhill else "BFGS", "FIRE")
         self.engine = "spring"
         self.switches: tuple[str, ...] = ()
         self.report: Report | None = None
@@ -109,16 +111,22 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
         self.optimizable: CountedCalls = CountedCalls(atoms.__ase_optimizable__())
         curved = isinstance(atoms, Atoms) and suits(atoms)
         self._spring = CurvilinearStep(atoms, settings) if curved else SpringStep(settings)
+        self._cell = _cell(atoms)
         if not isinstance(atoms, (Atoms, UnitCellFilter)):
             self._switch(f"{type(atoms).__name__} has no bonds to look at")
+        elif not self._downhill:
+            self._switch("a constraint turns forces around, so the way is not downhill")
         self._replay()
 
     # ---- ASE's interface ----
 
     def irun(self, fmax: float = 0.05, steps: int = DEFAULT_MAX_STEPS) -> Iterator[bool]:
         """Run as a generator; yields whether it has converged. `steps` limits the force calls after the first."""
+        if not 0 <= fmax < np.inf or steps < 0:
+            raise UserError(f"fmax (eV/A) and steps must be numbers from 0 on, got {fmax} and {steps}")
         if isinstance(self.atoms, (Atoms, Filter)):
             checked(_atoms(self.atoms), "cannot relax this structure", COINCIDENT)
+        self._look_again()
         self.fmax, converged = fmax, False
         self.optimizable.allow(steps)
         try:
@@ -158,6 +166,16 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
             return True
         self._switch("the forces vanished at a higher energy than the start's")
         return False
+
+    def _look_again(self) -> None:
+        """Forget what was seen in another cell, which the atoms were put into since the last run."""
+        cell = _cell(self.atoms)
+        if np.allclose(cell, self._cell, atol=CELL):
+            return
+        self._cell, self._record, self._patience = cell, [], 0
+        self._began = self._best = self._lowest = self._mark = None
+        if isinstance(self._spring, SpringStep):
+            self._spring = SpringStep(self.settings)
 
     # ---- the spring engine ----
 
@@ -250,7 +268,7 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
 
     def _point(self) -> Seen | None:
         """The best point: lowest in energy, or calmest where energies do not belong to forces."""
-        return self._lowest if isinstance(self.atoms, (Atoms, Filter)) else self._best
+        return self._lowest if self._downhill else self._best
 
     def _better(self, energy: float, fmax: float, point: Seen) -> bool:
         return energy <= point.energy if point is self._lowest else fmax <= point.fmax
@@ -270,6 +288,7 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
             return
         state: State = {
             "structure": _identity(self.atoms),
+            "cell": _cell(self.atoms),
             "record": self._record,
             "engine": self.engine,
         }
@@ -282,7 +301,7 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
     def read(self) -> None:
         """ASE calls this when the restart file exists."""
         state = self.load()
-        wanted = {"structure", "record", "engine", *POINTS, "switches", "patience", "nsteps"}
+        wanted = {"structure", "cell", "record", "engine", *POINTS, "switches", "patience", "nsteps"}
         if not isinstance(state, dict) or not wanted <= state.keys():
             raise RestartError(f"{self.restart} is not a restart file of TD3Relaxer: name another one")
         if state["structure"] != _identity(self.atoms):
@@ -290,6 +309,8 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
                 f"{self.restart} belongs to {state['structure']}, not to {_identity(self.atoms)}: "
                 "remove it, or name another one"
             )
+        if not np.allclose(state["cell"], _cell(self.atoms), atol=OTHER):
+            raise RestartError(f"{self.restart} belongs to another cell: remove it, or name another one")
         self._record, self._patience = state["record"], int(state["patience"])
         self.switches, self.nsteps = tuple(state["switches"]), int(state["nsteps"])
         self._began, self._best, self._lowest, self._mark = (
@@ -337,6 +358,13 @@ def _identity(atoms: Optimisable) -> str:
     inner = _atoms(atoms)
     kind = "" if isinstance(atoms, Atoms) else f"{type(atoms).__name__} of "
     return f"{kind}{inner.get_chemical_formula('reduce')}, pbc {inner.pbc.astype(int).tolist()}"
+
+
+def _cell(atoms: Optimisable) -> Array:
+    """The cell [3, 3] that coordinates belong to: the atoms' own, or the one that a filter measures strain from."""
+    if isinstance(atoms, (UnitCellFilter, StrainFilter)):
+        return np.array(atoms.orig_cell if isinstance(atoms, UnitCellFilter) else atoms.origcell)
+    return _atoms(atoms).cell.array.copy() if isinstance(atoms, (Atoms, Filter)) else np.zeros((3, 3))
 
 
 def _policy(choice: str | Path | SpringPolicy) -> SpringPolicy | None:
