@@ -2,8 +2,8 @@
 
 Runs are made by the lab: `twofold lab benchmarks/experiments/team_SUITE.yaml --out=runs/team_SUITE`. Given run
 directories, `team.py SUITE RUN ...` takes them into team_SUITE.json, which holds every run with its command and curve,
-in place of those of the same preset, map and seed. From it team_SUITE.{md,csv,png} are written; what scripts win on a map
-stands beside what was learnt there. Runs without a commit were made by version 0.1.
+in place of those of the same preset, map and seed. From it team_SUITE.{md,csv,png} are written; what scripts win on a
+map stands beside what was learnt there. Runs without a commit were made by version 0.1.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ PARTNERS = (
 NOTES = {
     "spread": "Today's package pays half of what the first particle games paid (team_spread_scale.md): twice these "
     "returns stand beside the published -126.6 (QMIX) and -131.0 (VDN).",
-    "skirmish": "To be read with the steps that each case had and the number of its seeds: one shows little. Win rates "
-    "are not SMAC's (docs/skirmish.md). Cases made by version 0.1 are of a time when a time-out bootstrapped; it is an "
+    "skirmish": "To be read with the steps that each case had and the number of its seeds: one shows little. "
+    "Win rates are not SMAC's (docs/skirmish.md). Cases made by version 0.1 are of a time when a time-out bootstrapped; it is an "
     "end now. 5m_vs_6m is reported as it was: one seed, 400k steps, the settings of the even maps. 2s3z, 3s5z, 8m_vs_9m and "
     "3s_vs_5z have no result yet. COMA has none: its runs of version 0.1 won 0.78 of 3m with every seed, which is what "
     "a blind script wins that walks east and shoots enemy 1, else 2, else 0; they were made before its critic was "
@@ -80,6 +80,8 @@ def row_of(name: str, runs: Runs, scripts: dict[str, float]) -> dict[str, str]:
     """A row of the table; a learnt policy below a script is marked."""
     scores = np.array([run["score"] for run in runs])
     half = half_interval(float(scores.std(ddof=1)), len(runs)) if len(runs) > 1 else math.nan
+    planner = scripts.get("planner")
+    scripts = {name: won for name, won in scripts.items() if name != "planner"}
     best = max(scripts, key=lambda script: scripts[script], default="")
     above = " (**above**)" if best and scripts[best] > scores.mean() else ""
     lengths = [run["length"] for run in runs if "length" in run]
@@ -91,6 +93,7 @@ def row_of(name: str, runs: Runs, scripts: dict[str, float]) -> dict[str, str]:
         "95 % interval": interval(runs, half),
         "each seed": ", ".join(f"{score:.3g}" for score in scores),
         "best script": f"{best} {scripts[best]:.3f}{above}" if best else "",
+        "planner": "" if planner is None else f"{planner:.3f}",
         "test episodes": str(runs[0]["episodes"]),
         "their length": f"{np.mean(lengths):.1f}" if lengths else "",
         "their return": f"{np.mean(returns):.2f}" if returns else "",
@@ -113,7 +116,7 @@ def scripts_of(runs: Runs) -> dict[str, float]:
     if "--env-config=skirmish" not in runs[0]["command"] or named is None or not path.exists():
         return {}
     cells = json.loads(path.read_text())["maps"].get(named[1], {})
-    return {script: cell["won"] for script, cell in cells.items() if script != "planner"}
+    return {script: cell["won"] for script, cell in cells.items()}
 
 
 def take(suite: str, folders: list[Path]) -> None:
