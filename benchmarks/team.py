@@ -35,12 +35,13 @@ PARTNERS = (
 NOTES = {
     "spread": "Today's package pays half of what the first particle games paid (team_spread_scale.md): twice these "
     "returns stand beside the published -126.6 (QMIX) and -131.0 (VDN).",
-    "skirmish": "To be read with the steps that each case had and the number of its seeds: one shows little. "
-    "Win rates are not SMAC's (docs/skirmish.md). Cases made by version 0.1 are of a time when a time-out bootstrapped; it is an "
-    "end now. 5m_vs_6m is reported as it was: one seed, 400k steps, the settings of the even maps. 2s3z, 3s5z, 8m_vs_9m and "
-    "3s_vs_5z have no result yet. COMA has none: its runs of version 0.1 won 0.78 of 3m with every seed, which is what "
-    "a blind script wins that walks east and shoots enemy 1, else 2, else 0; they were made before its critic was "
-    "PyMARL's, and have been taken out.",
+    "skirmish": "To be read with the steps that each case had and the number of its seeds: one shows little. Win "
+    "rates are not SMAC's (docs/skirmish.md). Cases made by version 0.1 are of a time when a time-out "
+    "bootstrapped; it is an end now. 5m_vs_6m is reported as it was: one seed, 400k steps, the settings"
+    " of the even maps. 2s3z, 3s5z, 8m_vs_9m and 3s_vs_5z have no result yet. COMA has none: its runs "
+    "of version 0.1 won 0.78 of 3m with every seed, which is what a blind script wins that walks east "
+    "and shoots enemy 1, else 2, else 0; they were made before its critic was PyMARL's, and have been "
+    "taken out.",
     "omg": PARTNERS.format("all of QMIX"),
     "omg_parts": PARTNERS.format("all of QMIX"),
     "omg_8m": PARTNERS.format("all of VDN"),
