@@ -37,7 +37,7 @@ ALLOWED = {
     ("base/installing.py", "json.loads"): "as above",
     ("base/installing.py", "(folder / 'pyproject.toml').is_file"): "as above",
     ("native/library.py", "file.is_file"): "of the package's own library",
-    ("native/library.py", "(folder / 'engine.c').read_bytes"): "of the package's own source",
+    ("native/library.py", "file.read_bytes"): "of the package's own sources",
     ("recsys/loaders.py", "np.loadtxt"): "of a stream that came through the door",
     ("recsys/export.py", "np.savez"): "into memory, which the door then writes",
 }
