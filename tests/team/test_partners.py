@@ -315,3 +315,12 @@ def test_without_a_split_there_are_no_test_partners(partner_set, tmp_path, caplo
         partnered(partner_set)
         partnered(read_partners(whole))
     assert "4 of the train split (iql)" in caplog.text and "8 of the whole set" in caplog.text
+
+
+def test_a_mixed_team_without_test_partners_of_its_kind_is_evaluated_with_those_it_met(partner_set, caplog):
+    from twofold.rows.world import evaluation_names
+    from twofold.settings.config import load
+
+    given = {"partners": str(partner_set.folder), "team": "1iql"}
+    assert evaluation_names(load("iql", "partnered", env_args=given).config) == ("train_partners",)
+    assert "has no test partner of iql" in caplog.text

@@ -51,6 +51,26 @@ def test_gradients_equal_autograd_through_the_whole_loss(mixer, shared):
     assert torch.allclose(team.online.flat.grads, wanted, atol=1e-5)
 
 
+@pytest.mark.parametrize("mixer", ["none", "qmix"])
+def test_without_the_library_torch_does_the_same(mixer, monkeypatch):
+    native = learner(mixer=mixer)
+    native.update(episodes())
+    monkeypatch.setattr("twofold.nets.recurrent.sequences", lambda like: None)
+    monkeypatch.setattr("twofold.team.mixing.sequences", lambda like: None)
+    alone = learner(mixer=mixer)
+    alone.update(episodes())
+    assert alone._mixing is None
+    assert torch.allclose(native.online.flat.grads, alone.online.flat.grads, rtol=1e-4, atol=1e-6)
+    assert native.metrics() == pytest.approx(alone.metrics(), rel=1e-4)
+
+
+def test_a_run_that_goes_on_by_another_way_says_so(monkeypatch, caplog):
+    state = learner().state_dict()
+    monkeypatch.setattr("twofold.team.learning.EpisodeLearner._computed", lambda self: "otherwise")
+    learner().load_state_dict(state)
+    assert "goes on by otherwise: equal to rounding only" in caplog.text
+
+
 def autograd_of(team, batch):
     """The loss again with the step-by-step network and autograd alone."""
     from twofold.team.agents import by_agent

@@ -86,6 +86,19 @@ def test_the_planner_wins_what_its_scripts_lose_and_leaves_the_world_alone():
     assert info["episode"]["battle_won"][0] == 1
 
 
+def test_a_planner_goes_on_with_the_best_battle_that_it_found():
+    world, obs = started(map_name="3m")
+    planner = Planner(world, np.random.default_rng(0), rollouts=16)
+    world.step(planner.act(obs))
+    (plan,) = planner._plans
+    planner._inside.reset(seed=list(range(16)))
+    assert len(plan) > 5
+    assert all((planner._actions(plan, step)[-1] == plan[step]).all() for step in range(len(plan)))
+    planner._actions(plan, len(plan))  # behind its end the script goes on
+    planner.reset(np.ones(1, bool))
+    assert len(planner._plans[0]) == 0
+
+
 def test_a_script_of_another_world_is_refused():
     with pytest.raises(ConfigError, match="team/skirmish only"):
         SCRIPTS["script/nearest"][0](

@@ -187,6 +187,8 @@ def test_the_parallel_runner_updates_as_pymarls_does():
         ("lbforaging:Foraging-8x8-2p-3f-v3", "lbf", "lbforaging:Foraging-8x8-2p-3f-v3"),
         ("rware:rware-tiny-2ag-v2", "rware", "rware:rware-tiny-2ag-v2"),
         ("pz-mpe-simple-spread-v3", "mpe_spread", "simple_spread_v3"),
+        ("pz-mpe-simple-tag-v3", "mpe_tag", "simple_tag_v3"),
+        ("pz-mpe-simple-speaker-listener-v4", "mpe_speaker_listener", "simple_speaker_listener_v4"),
     ],
 )
 def test_epymarls_gymma_is_the_world_of_its_key(key, env, id):
@@ -198,9 +200,24 @@ def test_epymarls_gymma_is_the_world_of_its_key(key, env, id):
     assert (config.env_args.id, config.env_args.time_limit) == (id, 25)
 
 
-def test_a_key_of_gymma_that_is_not_here_names_what_is():
-    with pytest.raises(ConfigError, match="--env-config=lbf, rware and mpe_spread"):
-        translate({"config": "qmix", "env-config": "gymma"}, {"env_args.key": "vmas-balance"})
+@pytest.mark.parametrize("key", ["vmas-balance", "pz-mpe-simple-adversary-v3"])
+def test_a_key_of_gymma_that_is_not_here_names_what_is(key):
+    with pytest.raises(ConfigError, match="--env-config=lbf and rware, pz-mpe-simple-spread"):
+        translate({"config": "qmix", "env-config": "gymma"}, {"env_args.key": key})
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ({"name": "mine"}, "--run=DIR names a run"),
+        ({"env_args.seed": 3}, "seed=N is the seed of everything"),
+        ({"learner.prior": "nosuch"}, "there is no nosuch"),
+        ({"prior": "nosuch"}, "there is no nosuch"),
+    ],
+)
+def test_what_pymarl_says_in_another_way_is_told_at_once(typed, told):
+    with pytest.raises(ConfigError, match=told):
+        translate({"config": "iql_omg", "env-config": "skirmish"}, typed)
 
 
 def test_qmix_of_pymarl_runs_as_typed(tmp_path):

@@ -1,1 +1,1 @@
-"""TD3's update in C: `engine.c`, built when the package is installed where there is a compiler."""
+"""TD3's update (`engine.c`), recurrent networks and QMIX's mixer (`recurrent.c`)."""

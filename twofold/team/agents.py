@@ -175,7 +175,7 @@ def fill_episodes(nets: TeamNetworks, x: Tensor, obs: Tensor, action: Tensor) ->
         nets.fill(x, by_agent, before)
         return
     # Shared weights: the rows of one step are (episode, agent), so that those of the longest episodes come first.
-    nets.fill(x[0].unflatten(1, (batch, agents)).permute(2, 0, 1, 3), by_agent, before)
+    nets.fill(x[0].view(steps, batch, agents, -1).permute(2, 0, 1, 3), by_agent, before)
 
 
 def by_agent(q: Tensor, shape: TeamShape) -> Tensor:

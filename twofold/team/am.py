@@ -55,7 +55,7 @@ class AgentModelling(EpisodeLearner):
         """The model learns to predict, then the Q network learns with its embeddings."""
         data = rows_of(batch, steps, self.nets.place)
         self.q.take(batch, steps)
-        memory = self._history(data.obs, batch.filled.shape[1] + 1)
+        memory = self._history(data.obs, self.shape.limit + 1)
         embedding, _ = self.model(data.obs.flatten(0, 1), memory.flatten(0, 1))
         embedding = embedding.view(steps + 1, -1, self.cfg.embedding)
         self._improve_model(embedding[:-1], data)

@@ -107,4 +107,5 @@ def going_on(filled: Array, steps: int) -> Array:
     """At each of `steps` + 1 observations of a batch [B, T], the episodes up to the last one that has it."""
     lengths = filled.sum(axis=1, dtype=np.int64)
     has = np.arange(steps + 1)[:, None] <= lengths  # [T + 1, B]
-    return (has * np.arange(1, len(lengths) + 1)).max(axis=1)
+    count: Array = (has * np.arange(1, len(lengths) + 1)).max(axis=1)
+    return count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from abc import ABC, abstractmethod
 from typing import TypedDict, Unpack
@@ -15,11 +16,14 @@ from twofold.base.setting import setting, settings
 from twofold.core.protocols import Metrics, Policy, State
 from twofold.core.schedules import Schedule
 from twofold.core.seeding import Generators
+from twofold.native.sequence import sequences
 from twofold.nets.recurrent import Recurrent, Unroll
 from twofold.team.agents import TeamNetworks, fill_episodes
 from twofold.team.episodes import Episode, EpisodeWriter, going_on, longest, longest_first
 from twofold.team.optimise import Kept, OptimiserName, Weights
 from twofold.team.worlds.space import Space
+
+log = logging.getLogger("twofold")
 
 
 @settings
@@ -109,10 +113,21 @@ class EpisodeLearner(ABC):
 
     def state_dict(self) -> State:
         last = {name: float(value) for name, value in self._metrics.items()}
-        return {"updates": self.updates, "metrics": last, **states_of(self._kept)}
+        return {
+            "updates": self.updates,
+            "metrics": last,
+            "computed": self._computed(),
+            **states_of(self._kept),
+        }
+
+    def _computed(self) -> str:
+        """By what the recurrent network is computed: both ways agree to rounding, not to the byte."""
+        return "torch" if sequences(torch.empty(0, device=self.nets.place)) is None else "native"
 
     def load_state_dict(self, state: State) -> None:
-        self.updates = int(state["updates"])
+        self.updates, before, now = int(state["updates"]), state.get("computed", "torch"), self._computed()
+        if before != now:
+            log.warning("the run was computed by %s and goes on by %s: equal to rounding only", before, now)
         self._metrics = {k: torch.tensor(v, dtype=torch.float64) for k, v in state["metrics"].items()}
         load_states(self._kept, state)
 

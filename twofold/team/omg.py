@@ -156,7 +156,7 @@ class OMG(EpisodeLearner):
         self._need_prior()
         data = rows_of(batch, steps)
         state = self._improve_prior(data.obs if self.cfg.obs_is_state else data.state, data)
-        mean, log_variance, history = self._infer(data, state, batch.filled.shape[1] + 1)
+        mean, log_variance, history = self._infer(data, state, self.shape.limit + 1)
         noise = self._normal(*mean.shape) * torch.exp(0.5 * log_variance)
         sampled = mean + noise
         g_hat = (sampled if self.cfg.noise else mean).detach()

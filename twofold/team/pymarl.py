@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 
 from twofold.base.errors import ConfigError, UserError
+from twofold.base.regular import is_there
 from twofold.settings.presets import find_config, read_yaml
 from twofold.team.worlds.space import Values
 
@@ -62,6 +63,13 @@ FIXED: dict[str, tuple[str | bool, ...]] = {
     "common_reward": (True,),
     "standardise_returns": (False,),
 }
+# Keys whose meaning is said in another way here.
+ELSEWHERE = {
+    "name": "--run=DIR names a run",
+    "label": "--run=DIR names a run",
+    "repeat_id": "seed=N tells runs apart",
+    "env_args.seed": "seed=N is the seed of everything",
+}
 
 
 Options = dict[str, str]  # of the command, by name
@@ -81,6 +89,8 @@ def translate(options: Options, settings: Values) -> tuple[Options, Values]:
         from twofold.team.commands import mixed_team
 
         options, settings = mixed_team(options, settings)
+    _check_named_otherwise(settings)
+    _check_prior(settings)
     options, settings = _gymma(options, settings)
     options = _pre_training(options, settings)
     settings = {RENAMED.get(key, key): value for key, value in settings.items()}
@@ -115,6 +125,19 @@ def _kind(config: str) -> str:
     """Which learner a preset is, by the names of `STANDS_FOR`."""
     learner = _preset(config)
     return "qtran" if learner.get("mixer") == "qtran" else str(learner["name"]).removeprefix("team/")
+
+
+def _check_named_otherwise(settings: Values) -> None:
+    """Words of PyMARL that are said in another way here."""
+    for key in [key for key in settings if key in ELSEWHERE]:
+        raise ConfigError(f"{key}={settings[key]}: {ELSEWHERE[key]} (docs/from-pymarl.md)")
+
+
+def _check_prior(settings: Values) -> None:
+    """A prior that is not there is told before there is a run; what it holds is looked at by the learner."""
+    path = str(settings.get("learner.prior", settings.get("prior", "")))
+    if path and not is_there(path):
+        raise ConfigError(f"learner.prior: there is no {path} (train a prior with --config=omg_prior)")
 
 
 def _check_fixed(settings: Values) -> None:
@@ -176,8 +199,14 @@ def _runner(settings: Values, config: str) -> None:
     settings["learner.target_update_interval"] = episodes
 
 
-# EPyMARL's one world for everything Gymnasium knows: by the package in its key.
-_GYMMA = {"lbforaging": "lbf", "rware": "rware", "pz-mpe": "mpe_spread"}
+# EPyMARL's one world for everything Gymnasium knows: by the beginning of its key.
+_GYMMA = {
+    "lbforaging": "lbf",
+    "rware": "rware",
+    "pz-mpe-simple-spread": "mpe_spread",
+    "pz-mpe-simple-tag": "mpe_tag",
+    "pz-mpe-simple-speaker-listener": "mpe_speaker_listener",
+}
 
 
 def _gymma(options: Options, settings: Values) -> tuple[Options, Values]:
@@ -188,10 +217,11 @@ def _gymma(options: Options, settings: Values) -> tuple[Options, Values]:
     found = next((name for start, name in _GYMMA.items() if key.startswith(start)), None)
     if found is None:
         raise ConfigError(
-            f"--env-config=gymma env_args.key={key}: lbforaging:..., rware:... and pz-mpe-... are here as "
-            "--env-config=lbf, rware and mpe_spread; others as --env-config=pettingzoo env_args.id=..."
+            f"--env-config=gymma env_args.key={key}: lbforaging:... and rware:... are here as --env-config=lbf "
+            "and rware, pz-mpe-simple-spread, -tag and -speaker-listener as mpe_spread, mpe_tag and "
+            "mpe_speaker_listener; others as --env-config=pettingzoo env_args.id=..."
         )
-    if found == "mpe_spread":
+    if found.startswith("mpe_"):
         key = key.removeprefix("pz-mpe-").replace("-", "_")
     return options | {"env-config": found}, settings | {"env_args.key": key}
 

@@ -116,7 +116,8 @@ def _walk(toward: Array, avail: Array) -> Array:
 class Planner(Stateless):
     """Plays many battles ahead with the true rules and does what the best of them began with.
 
-    Every candidate follows a script, with some of the first actions replaced by random ones; no learner has this
+    Every candidate follows a script, with some of the first actions replaced by random ones; one follows the best
+    battle that was found at the steps before, so that a win, once found, is played to its end. No learner has this
     knowledge, so it says whether a map can be won at all, not what can be learned.
     """
 
@@ -134,6 +135,11 @@ class Planner(Stateless):
         kinds = [(focus, back) for focus in (False, True) for back in (False, True)]
         self._scripts = [Script(self._inside, focus=focus, steps_back=back) for focus, back in kinds]
         self._whose = np.arange(rollouts) % len(self._scripts)
+        self._plans: list[Array] = [np.zeros((0, self._inside.field.allies), np.int64)] * world.num_envs
+
+    def reset(self, rows: Array) -> None:
+        for row in np.flatnonzero(rows):
+            self._plans[row] = self._plans[row][:0]
 
     def act(self, obs: Obs) -> Array:
         whole = self.world.snapshot()
@@ -142,7 +148,7 @@ class Planner(Stateless):
     random = act
 
     def _best(self, whole: State, row: int) -> Array:
-        """The first joint action of the best battle from a row's state."""
+        """The first joint action of the best battle from a row's state; the others are remembered."""
         inside, rollouts = self._inside, self._inside.num_envs
 
         def copied(part: State) -> State:
@@ -154,27 +160,29 @@ class Planner(Stateless):
         inside.restore(copied(whole))
         if inside.over.all():
             return np.zeros(inside.field.allies, np.int64)
-        first = self._actions(mutate=True)
-        action, total, step = first, np.zeros(rollouts), 0
-        while True:
+        total, played = np.zeros(rollouts), list[Array]()
+        while not inside.over.all():
+            played.append(self._actions(self._plans[row], len(played)))
             before = inside.over.copy()
-            _, reward, _, _, info = inside.step(action)
+            _, reward, _, _, info = inside.step(played[-1])
             total += reward + _WON * info["episode"]["battle_won"] * (inside.over & ~before)
-            if inside.over.all():
-                best: Array = first[int(total.argmax())]
-                return best
-            step += 1
-            action = self._actions(mutate=step < self.ahead)
+        plan = np.stack(played)[:, int(total.argmax())]
+        self._plans[row] = plan[1:]
+        best: Array = plan[0]
+        return best
 
-    def _actions(self, *, mutate: bool) -> Array:
+    def _actions(self, plan: Array, step: int) -> Array:
+        """Of every rollout at a step ahead: the plan's, a script's, or a script's with random ones among them."""
         obs: Obs = {"avail": self._inside.avail}  # all that scripts ask of an observation
         each = np.stack([script.act(obs) for script in self._scripts])
         action = each[self._whose, np.arange(len(self._whose))]
-        if mutate:
+        if step < self.ahead:
             # The first rollout of each script stays as it is.
             changed = self.rng.random(action.shape) < self.mutated
             changed[: len(self._scripts)] = False
             action = np.where(changed, Uniform(self.rng).act(obs), action)
+        if step < len(plan):
+            action[-1] = plan[step]
         return action
 
 

@@ -93,8 +93,19 @@ def groups_for(
 
 def _evaluations(cfg: PartneredConfig) -> tuple[str, ...]:
     """With the partners of training, and with those never met, if the set declares any."""
-    met = ("train_partners",)
-    return (*met, "test_partners") if read_partners(Path(cfg.partners)).test else met
+    met, found = ("train_partners",), read_partners(Path(cfg.partners))
+    if not found.test:
+        return met
+    there = {partner.algorithm for partner in found.split("test")}
+    missing = sorted({name for _, name in parse_team(cfg.team)} - there) if cfg.team else []
+    if missing:
+        log.warning(
+            "no evaluation with partners never met: %s has no test partner of %s",
+            found.folder,
+            ", ".join(missing),
+        )
+        return met
+    return (*met, "test_partners")
 
 
 @worlds.register("team/partnered", config=PartneredConfig, evaluations=_evaluations)
