@@ -69,7 +69,7 @@ def recalled(data: Dataset, runs: list[LoadedPolicy]) -> dict[str, Result]:
     log = data.train
     peers = {"random": at_random(log), "popularity by count": popularity_by_count(log)}
     size, ridge = (tuned(data, *choice) for choice in ((item_knn, NEIGHBOURS), (ease, RIDGES)))
-    peers |= {"item-kNN": item_knn(log, int(size)), "EASE": ease(log, ridge)}
+    peers |= {"item-kNN": item_knn(log, int(size)), "EASE": ease(log, ridge), "EASE, ridge 300": ease(log)}
     judged = {name: [judge(of_scores(scores, log), data)] for name, scores in peers.items()}
     for by, name in ROWS.items():
         judged[name] = [
@@ -168,7 +168,7 @@ def main() -> None:
         command = "python benchmarks/recsys_recall.py RUN ..."
         record = {"provenance": provenance(command), "real": real, "FB": played}
         options.out.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
-        options.out.with_suffix(".md").write_text(f"`{command}`\n\n{options.note}\n\n{page}\n")
+        options.out.with_suffix(".md").write_text(f"{options.note}\n\n`{command}`\n\n{page}\n")
 
 
 if __name__ == "__main__":

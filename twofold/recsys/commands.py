@@ -99,6 +99,9 @@ def _update(policy: Recommender, path: Path) -> None:
 
 def _write_lists(policy: Recommender, asked: menu.Recommend, path: Path) -> None:
     """One line for each user and place: user, place, item, value, expected rating."""
+    import torch
+
+    torch.set_num_threads(1)  # the products are small: a second thread mostly waits
     users = policy.labels.users
     found = policy.recommend_many(users, asked.k, rated=asked.rated, by=asked.by)
     text = io.StringIO(newline="")

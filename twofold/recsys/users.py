@@ -240,7 +240,7 @@ class Users(VectorEnv[Obs, Array, Array]):
         """
         known = self.catalogue
         if self.stream is None:
-            return known.user_factors[self.user, 0]
+            return np.asarray(known.user_factors[self.user, 0])
         return np.asarray((known.user_factors[self.user] @ known.item_factors.T).max(axis=1))
 
     def _taken(self, items: Array) -> Array:
