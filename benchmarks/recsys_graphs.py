@@ -161,15 +161,22 @@ def main() -> None:
     preset = "td3_rec_stream" if options.stream else "td3_rec"
     cfg = own_settings(UsersConfig, load(preset, "coat", **options.data).config.env_args)
     found = measured(cfg, [(Path(run).name, load_policy(run)) for run in options.runs], options)
-    text = "\n\n".join(table(title, rows) for title, rows in found.items())
-    print(text)
+    flags = f" --stream --orders={options.orders}" if options.stream else ""
+    flags += f" --batches {' '.join(map(str, options.batches))}" if options.stream else ""
+    left_out = " ".join(f'"{name}"' for name in options.without)
+    flags += f" --graphs={options.graphs}" + (f" --without {left_out}" if left_out else "")
+    command = f"python benchmarks/recsys_graphs.py RUN ...{flags}"
+    record = {"provenance": provenance(command), "note": options.note, "tables": found}
+    print(page(record))
     if options.out:
-        flags = f" --stream --orders={options.orders}" if options.stream else ""
-        command = f"python benchmarks/recsys_graphs.py RUN ...{flags} --graphs={options.graphs}"
-        record = {"provenance": provenance(command), "note": options.note, "tables": found}
         options.out.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
-        words = f"{options.note}\n\n" if options.note else ""
-        options.out.with_suffix(".md").write_text(f"{words}`{command}`\n\n{text}\n")
+        options.out.with_suffix(".md").write_text(page(record))
+
+
+def page(record: dict[str, Any]) -> str:
+    """What a person read out of the tables, then the tables."""
+    tables = [table(title, rows) for title, rows in record["tables"].items()]
+    return "\n\n".join([record["note"], f"`{record['provenance']['command']}`", *tables]).strip() + "\n"
 
 
 if __name__ == "__main__":

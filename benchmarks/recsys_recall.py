@@ -162,13 +162,19 @@ def main() -> None:
     cfg = own_settings(UsersConfig, runs[0].config.env_args)
     real = recalled(prepare(cfg).data, runs)
     played = simulated(cfg, runs)
-    page = text(real, played, len(runs))
-    print(page)
+    command = "python benchmarks/recsys_recall.py RUN ..."
+    about = {"provenance": provenance(command), "note": options.note, "runs": len(runs)}
+    record = json.loads(json.dumps(about | {"real": real, "FB": played}))
+    print(page(record))
     if options.out:
-        command = "python benchmarks/recsys_recall.py RUN ..."
-        record = {"provenance": provenance(command), "real": real, "FB": played}
         options.out.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
-        options.out.with_suffix(".md").write_text(f"{options.note}\n\n`{command}`\n\n{page}\n")
+        options.out.with_suffix(".md").write_text(page(record))
+
+
+def page(record: Result) -> str:
+    """What a person read out of the tables, then the tables."""
+    tables = text(record["real"], record["FB"], record["runs"])
+    return "\n\n".join([record["note"], f"`{record['provenance']['command']}`", tables]).strip() + "\n"
 
 
 if __name__ == "__main__":

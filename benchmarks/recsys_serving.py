@@ -230,7 +230,7 @@ def main() -> None:
     print(page(record))
     if options.out:
         options.out.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
-        options.out.with_suffix(".md").write_text(page(record) + "\n")
+        options.out.with_suffix(".md").write_text(page(record))
 
 
 def known(out: Path | None) -> bool:
@@ -258,7 +258,7 @@ def page(record: dict[str, Any]) -> str:
         lines += ["", f"A CSV of {read['rows']:,} ratings ({read['file MB']:.0f} MB, "
                   f"{read['ratings']:,} pairs that differ): {read['seconds']:.0f} s "
                   f"({read['CPU seconds']:.0f} CPU s), peak {read['peak GB']:.1f} GB."]  # fmt: skip
-    return "\n".join(lines)
+    return "\n".join([*lines, ""])
 
 
 def over_http(part: dict[str, Any]) -> list[str]:

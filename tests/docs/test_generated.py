@@ -173,6 +173,11 @@ MADE = {
     "recsys/recsys_ablations": lambda: loaded("benchmarks/recsys_ablations.py").page(
         kept("recsys/recsys_ablations")
     ),
+    "recsys/recsys_recall": lambda: loaded("benchmarks/recsys_recall.py").page(kept("recsys/recsys_recall")),
+    "recsys/recsys_serving": lambda: loaded("benchmarks/recsys_serving.py").page(
+        kept("recsys/recsys_serving")
+    ),
+    "recsys/recsys_stream": lambda: loaded("benchmarks/recsys_graphs.py").page(kept("recsys/recsys_stream")),
     "recsys/recsys_reference": lambda: loaded("benchmarks/recsys_reference.py").page(
         kept("recsys/recsys_reference")
     ),
