@@ -23,7 +23,7 @@ PARTS = {
     "meshes of 2x2x2 points, 2x2x3 for MgH2 and 1x2x2 where the cell is doubled along the first axis, cold "
     "smearing 0.01 Ry (Gaussian for Si), energies to 1e-8 Ry; cells of three to six atoms, rattled by 0.1 A. Cells of "
     "two atoms have three coordinates and do not tell optimisers apart: AlAs and BAs, one start each, took 5 and 5 "
-    "calls, the best of the others 4 and 6. BFGS and LBFGS, which go the same way here, began at the first ten starts.",
+    "calls, the best of the others 4 and 6. BFGS and LBFGS go the same way here.",
 }
 HEAD = """# Other chemistry: force calls to a largest force of 0.01 eV/A
 
