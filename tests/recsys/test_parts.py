@@ -150,6 +150,7 @@ def test_a_part_that_there_is_not_is_refused(
         make_part(asked, evaluator)
 
 
+@pytest.mark.scale
 def test_parts_that_fail_say_why_and_what_is_made_is_kept(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
