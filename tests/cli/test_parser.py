@@ -121,10 +121,12 @@ def test_an_option_chooses_among_commands_of_one_name() -> None:
     assert find(["eval", "--env_config=1"], known)[0] is known[1]
 
 
-def test_the_home_folder_is_meant_where_the_shell_leaves_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/me")
+def test_the_home_folder_is_meant_where_the_shell_leaves_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     found = parse(TRAIN, ["--run=~/runs/first"])
-    assert isinstance(found, Train) and found.run == Path("/home/me/runs/first")
+    assert isinstance(found, Train) and found.run == tmp_path / "runs" / "first"
 
 
 @pytest.mark.parametrize(("theirs", "ours"), [("evaluate", "eval"), ("enjoy", "play"), ("Learn", "train")])
