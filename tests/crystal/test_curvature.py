@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from twofold.crystal.curvature import Curvature, Secant, definite
+from twofold.crystal.curvature import Curvature, Secant, conjugate, definite
 
 
 def matrix(size, seed=0, lowest=1.0):
@@ -57,3 +57,41 @@ def test_a_saddle_is_left_downhill(size):
     force = np.random.default_rng(3).standard_normal(size)
     assert force @ curvature.solver()(force) > 0
     assert vectors[:, 0] @ (curvature @ vectors[:, 0]) == pytest.approx(-values[0])
+
+
+def test_conjugate_pairs_are_all_mapped_exactly_where_the_energy_is_quadratic():
+    true, rng = matrix(9, 1), np.random.default_rng(2)
+    moves = np.linalg.qr(rng.standard_normal((9, 4)))[0].T
+    pairs = [(s, true @ s) for s in moves]
+    plain = Secant(np.eye(9), pairs, 1.0, indefinite=False)
+    kept = conjugate(pairs)
+    assert len(kept) == 4
+    secant = Secant(np.eye(9), kept, 1.0, indefinite=False)
+    for move in moves:
+        np.testing.assert_allclose(secant @ move, true @ move, atol=1e-9)
+    assert np.abs(plain @ moves[0] - true @ moves[0]).max() > 0.1
+
+
+def test_the_newest_pair_stays_as_it_is_and_an_older_one_loses_what_it_says_again():
+    newest = np.array([1.0, 0.0]), np.array([2.0, 0.0])
+    older = np.array([1.0, 1.0]), np.array([2.0, 5.0])
+    kept = conjugate([older, newest])
+    np.testing.assert_allclose(kept[0][0], [0.0, 1.0])
+    np.testing.assert_allclose(kept[0][1], [0.0, 5.0])
+    np.testing.assert_allclose(kept[1], newest)
+
+
+def test_an_older_move_along_a_newer_one_is_dropped():
+    newest = np.array([1.0, 0.0]), np.array([2.0, 0.0])
+    older = np.array([1.0, 0.5]), np.array([2.0, 1.0])  # half of it is new, less than 0.6 of its length
+    assert len(conjugate([older, newest])) == 1
+
+
+def test_pairs_that_contradict_each_other_are_left_as_they_are():
+    newest = np.array([1.0, 0.0]), np.array([2.0, 1.0])
+    older = (
+        np.array([0.5, 1.0]),
+        np.array([-1.0, 5.0]),
+    )  # its own drop along the newer move has the other sign
+    kept = conjugate([older, newest])
+    np.testing.assert_allclose(kept[0], older)

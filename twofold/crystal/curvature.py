@@ -15,6 +15,33 @@ EIGEN_LIMIT = 60  # coordinates up to which eigenvectors are affordable in every
 DENSE_LIMIT = 450  # coordinates (150 atoms) up to which matrices are dense
 
 Pairs = list[tuple[Array, Array]]  # moves s and force drops y, oldest first
+TELLING = 0.1  # cosine between a move and its force drop above which others are told apart from it
+NEW = 0.6  # share of a move that newer ones must leave of it
+
+
+def conjugate(pairs: Pairs) -> Pairs:
+    """Each pair without what newer ones say already, so that BFGS updates keep what every one of them says.
+
+    The force drop along a combination of moves is the combination of their drops, as far as the energy is quadratic:
+    as far as both pairs agree about what they have in common. An older pair of which little is left is dropped.
+    """
+    found: Pairs = []
+    for move, drop in reversed(pairs):
+        size = np.linalg.norm(move)
+        for newer, fall in found:
+            seen = float(newer @ fall)
+            if seen <= TELLING * np.linalg.norm(newer) * np.linalg.norm(fall):
+                continue
+            share = _agreed(float(move @ fall), float(drop @ newer)) / seen
+            move, drop = move - share * newer, drop - share * fall
+        if not found or np.linalg.norm(move) > NEW * size:
+            found.append((move, drop))
+    return found[::-1]
+
+
+def _agreed(one: float, other: float) -> float:
+    """The smaller of two numbers of one sign, else 0."""
+    return 0.0 if one * other <= 0 else min(one, other, key=abs)
 
 
 class Secant:

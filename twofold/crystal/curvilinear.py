@@ -10,6 +10,7 @@ from scipy import linalg
 
 from twofold.core.experience import Array
 from twofold.crystal.bonds import Frame
+from twofold.crystal.curvature import Pairs, conjugate
 from twofold.crystal.forcefield import ForceField
 from twofold.crystal.internals import Internals, find_links
 from twofold.crystal.motion import Motion, everything
@@ -17,6 +18,7 @@ from twofold.crystal.pairs import NONMETALS
 from twofold.crystal.spring import Scalars, SpringSettings, accepts, largest
 
 SOLVES = 8  # of the model per step, which follow the curved coordinates; they cost no force call
+SHARES = (1.0, 0.5, 0.25, 0.125)  # of such a solve's move that are tried until the model is lower
 LARGEST = 150  # atoms; matrices are dense
 CROWDED = 6  # neighbours of an atom beyond which its bonds have no directions
 DAMPED = 0.2  # least share of the model's curvature that a secant pair may leave (Powell)
@@ -138,11 +140,9 @@ class CurvilinearStep:
 
     def _hessian(self, stiffness: Array) -> Array:
         """Second derivatives in internal coordinates [m, m]: the force field and damped BFGS pairs."""
-        hessian, places = self.field.matrix(stiffness), self.memory.places
-        carried = [self._carried(place, stiffness) for place in places]
-        for k in range(1, len(places)):
-            move = self.internals.between(places[k].values, places[k - 1].values)
-            drop = carried[k] - carried[k - 1]
+        hessian, scale = self.field.matrix(stiffness), np.sqrt(stiffness)
+        for scaled, shrunk in conjugate(self._pairs(stiffness)):
+            move, drop = scaled / scale, shrunk * scale
             expected = hessian @ move
             model, seen = float(move @ expected), float(move @ drop)
             if model <= 0:
@@ -154,9 +154,21 @@ class CurvilinearStep:
             hessian = hessian + np.outer(drop, drop) / seen - np.outer(expected, expected) / model
         return hessian
 
+    def _pairs(self, stiffness: Array) -> Pairs:
+        """Moves and rises of the gradient, in units in which every internal coordinate is equally stiff."""
+        places, scale = self.memory.places, np.sqrt(stiffness)
+        carried = [self._carried(place, stiffness) for place in places]
+        return [
+            (
+                scale * self.internals.between(places[k].values, places[k - 1].values),
+                (carried[k] - carried[k - 1]) / scale,
+            )
+            for k in range(1, len(places))
+        ]
+
     def _minimum(self, base: Place, hessian: Array, tension: Array) -> tuple[Array, Array]:
         """Where the model is lowest within the trust radius [n, 3], and the internal coordinates' change to there."""
-        after, change, shift = base.at.copy(), np.zeros_like(tension), 0.0
+        after, change, shift, lowest = base.at.copy(), np.zeros_like(tension), 0.0, 0.0
         slopes = base.slopes
         for solve in range(SOLVES):
             own = self._free(slopes)
@@ -167,9 +179,18 @@ class CurvilinearStep:
             if solve == 0:
                 shift = self._shift(matrix, -uphill)
             move = self._move(matrix, shift, -uphill)
-            after = self._inside(base.at, after + move)
-            values, slopes = self.internals(after)
-            change = self.internals.between(values, base.values)
+            # Around an atom in a plane no angle can open without the others: a full move may end higher.
+            for share in SHARES:
+                trial = self._inside(base.at, after + share * move)
+                values, trial_slopes = self.internals(trial)
+                changed = self.internals.between(values, base.values)
+                height = float(tension @ changed + 0.5 * changed @ hessian @ changed)
+                height += 0.5 * shift * float(((trial - base.at) ** 2).sum())
+                if height < lowest:
+                    break
+            else:
+                break
+            after, slopes, change, lowest = trial, trial_slopes, changed, height
             if largest(move) < 1e-4:
                 break
         return after, change

@@ -20,7 +20,7 @@ from twofold.crystal.angles import perpendicular
 from twofold.crystal.bonds import neighbours
 
 SLACK = 0.45  # A beyond the sum of covalent radii up to which two atoms are bonded; starts may be rattled
-MORSE = 1.9  # 1/A; between 1.8 and 2.3 for most bonds of light elements
+MORSE = 2.1  # 1/A; between 1.8 and 2.3 for most bonds of light elements
 STRAIGHT = -0.97  # cosine of an angle beyond which it bends in two directions
 TWISTED = 0.3  # sine of an angle below which a torsion over it says nothing
 FLAT = 0.5  # volume of three unit vectors below which they are one plane
