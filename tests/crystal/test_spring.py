@@ -1,17 +1,17 @@
 import numpy as np
 import pytest
 from ase import Atoms
-from ase.build import molecule
+from ase.build import bulk, molecule
 from ase.calculators.emt import EMT
 from ase.constraints import FixAtoms
 from crystals import rattled
 from scipy.spatial.transform import Rotation
 
 from twofold.base.errors import ConfigError
-from twofold.crystal.bonds import Frame
+from twofold.crystal.bonds import Frame, find_bonds
 from twofold.crystal.features import NAMES, features
 from twofold.crystal.motion import Motion
-from twofold.crystal.spring import SCALARS, Scalars, SpringSettings, SpringStep, largest
+from twofold.crystal.spring import SCALARS, Scalars, SpringSettings, SpringStep, evenly, largest
 
 
 def path(atoms, calls=6, settings=None):
@@ -137,6 +137,16 @@ def test_the_stiffness_of_all_else_is_what_the_last_moves_showed():
     pairs = [(move, stiffness * move) for stiffness in (100.0, 4.0, 5.0, 6.0, 7.0)]
     assert step._rest(np.eye(3), pairs, np.zeros((1, 2))) == pytest.approx(4.5), "the median of the last four"
     assert step._rest(np.eye(3), pairs[:1], np.zeros((1, 2))) == step.settings.rest_most
+
+
+@pytest.mark.parametrize("factor", [4.0, 8.0])
+def test_a_strain_is_as_stiff_as_the_neighbours_that_it_moves_whatever_the_cell_factor(factor):
+    atoms = bulk("NaCl", "rocksalt", a=5.64, cubic=True)
+    bonds = find_bonds(Frame(atoms, cell_factor=factor), 1.0, 1.2)
+    assert bonds.length == pytest.approx(1.66 + 1.02)  # sodium and chlorine only, at this reach
+    shares, strain = evenly(bonds), np.full(9, 0.01)
+    assert (shares[:24] == 1).all()
+    assert (factor * strain) ** 2 @ shares[-9:] == pytest.approx(9 * 8 * 2.68**2 * 0.01**2)
 
 
 def test_metals_have_no_angles_and_keep_the_whole_curvature_of_their_bonds():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.sparse import eye_array
+from scipy.sparse import diags_array, eye_array
 
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array
@@ -151,6 +151,18 @@ def accepts(rise: float, forces: Array, before: Array) -> bool:
     return rise < 1e-4 * len(forces) or largest(forces) < 0.5 * largest(before)
 
 
+def evenly(bonds: Bonds) -> Array:
+    """Each coordinate's share [3 rows] of a stiffness that atoms have against their neighbours.
+
+    A strain moves the neighbours of every atom by their distance times it, and a row of the cell is the strain times
+    the cell factor.
+    """
+    frame, shares = bonds.frame, np.ones(3 * bonds.frame.rows)
+    if frame.cell_factor > 0 and len(bonds.length):
+        shares[-9:] = len(frame.atoms) * np.mean(bonds.length**2) / frame.cell_factor**2
+    return shares
+
+
 class SpringStep:
     """`observe` a force call, then `propose` where to go: alternate the two."""
 
@@ -267,8 +279,8 @@ class SpringStep:
         pairs = [
             (motion.allowed(s)[motion.free], motion.allowed(y)[motion.free]) for s, y in self.memory.pairs
         ]
-        one = np.eye(inside.shape[0]) if dense else eye_array(inside.shape[0], format="csr")
-        whole = inside + self._rest(inside, pairs, coefficients) * one
+        rest = self._rest(inside, pairs, coefficients) * evenly(bonds)[motion.free]
+        whole = inside + (np.diag(rest) if dense else diags_array(rest, format="csr"))
         return Curvature(whole, lambda: whole, pairs, scalars.history, floor)
 
     def _rest(self, springs: Matrix, pairs: Pairs, coefficients: Array) -> float:
