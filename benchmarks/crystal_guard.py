@@ -144,12 +144,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--starts", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=100)
+    parser.add_argument(
+        "--again", choices=sorted(KINDS), help="make the runs of this kind again (its step has changed)"
+    )
     typed = parser.parse_args()
     kept = json.loads(PATH.read_text()) if PATH.exists() else {"seed": typed.seed, "runs": []}
     here = commit()
-    for number in range(len(kept["runs"]), typed.starts):
-        kept["runs"].append(guarded(kept["seed"], number) | {"commit": here})
-        if number % 20 == 19 or number == typed.starts - 1:
+    again = [run["n"] for run in kept["runs"] if run["kind"] == typed.again]
+    for number in [*again, *range(len(kept["runs"]), typed.starts)]:
+        kept["runs"][number : number + 1] = [guarded(kept["seed"], number) | {"commit": here}]
+        if number % 20 == 19 or number in (typed.starts - 1, *again[-1:]):
             kept |= {"versions": versions(), "summary": summary(kept["runs"])}
             PATH.write_text(json.dumps(kept, indent=0) + "\n")
             print(json.dumps(kept["summary"]), flush=True)
