@@ -42,7 +42,11 @@ TUNED = {
         "COF2", "H2CCHCN", "H2CCHCl", "H2CCO", "H2CF2", "H3CNH2", "HCCl3", "HCOOH", "NF3", "OCHCHO", "PF3", "Si2H6",
         "SiCl4", "cyclobutane", "cyclobutene", "methylenecyclopropane", "butadiene",
     ),
-    "crystals": ("NaCl", "MgO", "GaAs", "TiO2 rutile", "BaTiO3", "SiO2 quartz", "CaF2"),
+    "crystals": (
+        "NaCl", "MgO", "GaAs", "TiO2 rutile", "BaTiO3", "SiO2 quartz", "CaF2", "KNbO3", "CaTiO3", "LaAlO3", "KTaO3",
+        "KMgF3", "CsSnBr3", "CeO2", "HfO2", "Li2O", "AgBr", "CdTe", "BP", "Ge", "AlN", "WO3", "MgF2", "NaNO3", "WSe2",
+        "MgAl2O4",
+    ),
     "surfaces": ("Cu111+O", "Cu111+CO on top", "Pd111+H", "Ni100+N", "Pt111+O bridge", "Ag100+O",
                  "Pt111 with two vacancies", "Au55", "Al100+Cu", "NiAl, disordered"),
 }  # fmt: skip
