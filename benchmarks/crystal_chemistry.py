@@ -98,7 +98,12 @@ def behind(runs: Runs) -> list[str]:
             f"{a['calls']} against {b['calls']}, ending {1e3 * (a['energy'] - b['energy']) / a['atoms']:+.2f} meV/atom"
             for a, b in both
         )
-        lines.append(f"- {row}: {told}")
+        same = [
+            (a["calls"], b["calls"]) for a, b in both if abs(a["energy"] - b["energy"]) < 5e-4 * a["atoms"]
+        ]
+        mine_there, theirs_there = (sum(calls) for calls in zip(*same, strict=True)) if same else (0, 0)
+        told += f". Where both end within 0.5 meV/atom: {mine_there} against {theirs_there}"
+        lines.append(f"- {row}: {told}.")
     return ["", "Behind alpha 15 by more than a tenth, start by start:", "", *lines] if lines else []
 
 
