@@ -72,6 +72,35 @@ def test_another_process_another_folder_and_another_hash_seed_give_the_same_name
     assert not list(tmp_path.iterdir())  # nothing was fitted or written
 
 
+CHANGES = {
+    "a row of a new item": [*LOG, ("u5", "a00", 3)],
+    "a row of a new user": [("a0", "i00", 3), *LOG],
+    "reordered": LOG[::-1],
+    "renamed": [(user, item.replace("i18", "x18"), rating) for user, item, rating in LOG],
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_same_names_after_a_change_of_the_data_in_another_process_and_folder(shop, tmp_path, change):
+    ask = (
+        "from pathlib import Path; from twofold.recsys.loaders import load;"
+        "from twofold.recsys.recommend import load_recommender;"
+        "policy = load_recommender('policy.safetensors');"
+        "names = lambda: [(e.name, round(e.value, 5)) for e in policy.recommend(user='u5', k=9, rated=True)];"
+        "print(names()); policy.update(load('ratings', Path('today.csv')).train); print(names())"
+    )
+    shutil.copy(shop, tmp_path / "policy.safetensors")
+    write(tmp_path / "today.csv", CHANGES[change])
+    env = os.environ | {"PYTHONHASHSEED": str(len(change))}
+    done = subprocess.run([sys.executable, "-c", ask], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    here = [
+        (e.name, round(e.value, 5)) for e in load_recommender(shop).recommend(user="u5", k=10, rated=True)
+    ]
+    left = [entry for entry in here if change != "renamed" or entry[0] != "i18"]
+    assert done.stdout == f"{here[:9]}\n{left[:9]}\n"
+
+
 def test_a_changed_catalogue_is_mapped_by_name(shop, tmp_path):
     policy = load_recommender(shop)
     before = names(policy.recommend(user="u5", k=10, rated=True))
