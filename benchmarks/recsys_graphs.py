@@ -158,7 +158,7 @@ def measured(
         )
         for batch in options.batches
     }
-    for kind in kinds:
+    for kind in kinds if options.graphs else ():
         redrawn_ones: list[QuitRule | None] = [*graphs(replace(cfg, stream=False), kind, options.graphs)]
         title = f"FB_stream, {options.graphs} redrawn graphs ({kind}), one order each, 10 at a time"
         found[title] = pooled(in_stream(cfg, runs, redrawn_ones, 1, 10, tuple(options.without)), names)

@@ -124,7 +124,7 @@ class UsersConfig:
         default="auto",
     )
     take_weight: float = setting(
-        "reward=taken, both: worth of an item that is surely taken", default=20.0, gt=0, unit="rating points"
+        "reward=taken, both: worth of an item that is surely taken", default=10.0, gt=0, unit="rating points"
     )
     take_list: int = setting(
         "reward=taken, both: likeliest new items of each user that are remembered",

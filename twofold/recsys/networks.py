@@ -78,7 +78,7 @@ class ItemNetConfig:
     )
     take_worth: float = setting(
         "env_args.reward=taken, both: what the critic takes a sure taking to be worth before it has learned anything",
-        default=20.0,
+        default=10.0,
         ge=0,
         unit="rating points",
     )
