@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from twofold.recsys.baselines import Greedy, expected_now, popularity
+from twofold.recsys.baselines import Greedy, expected_before, expected_now, popularity
 from twofold.recsys.config import UsersConfig
 from twofold.recsys.metrics import over_seeds, play, play_stream
 from twofold.recsys.prepare import prepare
@@ -50,6 +50,7 @@ def players(world: Users, data: Any, runs: list[tuple[str, LoadedPolicy]]) -> di
     else:
         liked = popularity(data)
         found = {"popularity": Greedy(world, lambda w: np.tile(liked, (w.num_envs, 1)))}
+        found |= {"greedy user model": Greedy(world, expected_before)}
         found |= {"greedy user model with belief": Greedy(world, expected_now)}
     return found | {name: player(world, run) for name, run in runs}
 
@@ -119,28 +120,48 @@ def table(title: str, found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def alike(tables: dict[str, dict[str, Any]], runs: list[Path]) -> dict[str, Any]:
+    """For each run what chose its policy, and how far that goes with each table over the runs (correlation)."""
+    chosen = [json.loads((run / "test.json").read_text())["held_out"]["return"]["mean"] for run in runs]
+    found: dict[str, Any] = {"held_out": dict(zip((run.name for run in runs), chosen, strict=True))}
+    for title, rows in tables.items():
+        returns = [rows[run.name]["return"]["mean"] for run in runs]
+        found[title] = float(np.corrcoef(chosen, returns)[0, 1])
+    return found
+
+
+def said_of(choice: dict[str, Any]) -> str:
+    """The correlations as a table."""
+    lines = ["### What chose the policies (`held_out`) beside what they got: correlation over the runs", ""]
+    lines += ["| | correlation |", "|---|---|"]
+    return "\n".join(
+        [*lines, *(f"| {title} | {r:+.2f} |" for title, r in choice.items() if title != "held_out")]
+    )
+
+
 def measured(
     cfg: UsersConfig, runs: list[tuple[str, LoadedPolicy]], options: Any
 ) -> dict[str, dict[str, Any]]:
     """All tables by their titles."""
     names, kinds = [name for name, _ in runs], ("uniform", "alike")
     if not options.stream:
-        return {
-            f"FB, {options.graphs} redrawn graphs ({kind})": pooled(
-                all_at_once(cfg, runs, graphs(cfg, kind, options.graphs)), names
-            )
+        own = make(cfg, rows=1, purpose="FB").feelings.quit_rule
+        rules = {"FB, Coat's own graph": [own]}
+        rules |= {
+            f"FB, {options.graphs} redrawn graphs ({kind})": graphs(cfg, kind, options.graphs)
             for kind in kinds
         }
+        return {title: pooled(all_at_once(cfg, runs, several), names) for title, several in rules.items()}
     found = {
         f"FB_stream, true graph, {options.orders} orders, {batch} at a time": pooled(
             in_stream(cfg, runs, [None], options.orders, batch, tuple(options.without)), names
         )
         for batch in options.batches
     }
-    for kind in kinds:
-        rules: list[QuitRule | None] = [*graphs(replace(cfg, stream=False), kind, options.graphs)]
+    for kind in kinds if options.graphs else ():
+        redrawn_ones: list[QuitRule | None] = [*graphs(replace(cfg, stream=False), kind, options.graphs)]
         title = f"FB_stream, {options.graphs} redrawn graphs ({kind}), one order each, 10 at a time"
-        found[title] = pooled(in_stream(cfg, runs, rules, 1, 10, tuple(options.without)), names)
+        found[title] = pooled(in_stream(cfg, runs, redrawn_ones, 1, 10, tuple(options.without)), names)
     return found
 
 
@@ -167,6 +188,8 @@ def main() -> None:
     flags += f" --graphs={options.graphs}" + (f" --without {left_out}" if left_out else "")
     command = f"python benchmarks/recsys_graphs.py RUN ...{flags}"
     record = {"provenance": provenance(command), "note": options.note, "tables": found}
+    if not options.stream and len(options.runs) > 2:
+        record["choice"] = alike(found, [Path(run) for run in options.runs])
     print(page(record))
     if options.out:
         options.out.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
@@ -176,6 +199,7 @@ def main() -> None:
 def page(record: dict[str, Any]) -> str:
     """What a person read out of the tables, then the tables."""
     tables = [table(title, rows) for title, rows in record["tables"].items()]
+    tables += [said_of(record["choice"])] if "choice" in record else []
     return "\n\n".join([record["note"], f"`{record['provenance']['command']}`", *tables]).strip() + "\n"
 
 

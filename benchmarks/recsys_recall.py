@@ -4,7 +4,8 @@ python benchmarks/recsys_recall.py RUN ... --out=benchmarks/results/recsys/recsy
 Each user's last rating is hidden (`env_args.split=last`), items rated before are left out. Lists of one run are those
 of its policy, and of the heads of its user model (`recommend --by=taken`, `--by=rating`). EASE and item-kNN are fitted
 here to the same log, with the settings that are best on the ratings before the hidden ones; the difference to EASE is
-over the same users; FB is beside the greedy user model.
+over the same users; FB is beside the greedy user model. A last table asks for the same users as strangers: without
+their name, after a history of their newest ratings.
 """
 
 from __future__ import annotations
@@ -41,6 +42,11 @@ ROWS: dict[By, str] = {
     "taken": "SASRec, their second head (--by=taken)",
     "rating": "greedy user model (--by=rating)",
 }
+STRANGE: dict[By, str] = {
+    "taken": "what others took with the items of the history (--by=taken)",
+    "count": "popularity by count (--by=count)",
+}
+TOLD = (10, 29)  # ratings of a history
 
 
 def lists(policy: Recommender, data: Dataset, by: By, k: int = 10) -> Array:
@@ -54,6 +60,45 @@ def lists(policy: Recommender, data: Dataset, by: By, k: int = 10) -> Array:
     ]
     asked = [Question(log.user_names[u], rated=True, without=own[u]) for u in np.unique(data.test.users)]
     return policy.answers(asked, k, by).items
+
+
+def as_strangers(policy: Recommender, data: Dataset, by: By, told: int, k: int = 10) -> Array:
+    """Lists for the same users, asked for without a name after their newest `told` ratings; hidden ones are unknown."""
+    log = data.train
+    assert data.test is not None
+    ends, rated = _rated_in(log)
+    policy.labels = replace(policy.labels, rated_ends=ends, rated_items=rated)
+    times = np.arange(len(log)) if log.times is None else np.nan_to_num(log.times)
+    order = np.lexsort((np.arange(len(log)), times, log.users))
+    edges = np.searchsorted(log.users[order], np.arange(data.users + 1))
+    asked = []
+    for user in np.unique(data.test.users):
+        own = order[edges[user] : edges[user + 1]]
+        names = [log.item_names[item] for item in log.items[own]]
+        history = list(zip(names[-told:], log.values[own][-told:].tolist(), strict=True))
+        asked.append(Question(None, history, without=names))
+    return policy.answers(asked, k, by).items
+
+
+def _rated_in(log: Ratings) -> tuple[Array, Array]:
+    """What users rated by this log alone, as labels keep it."""
+    ends = np.cumsum(np.bincount(log.users, minlength=len(log.user_names)))
+    return ends.astype(np.int64), log.items[np.lexsort((log.items, log.users))].astype(np.int32)
+
+
+def strangers(data: Dataset, runs: list[LoadedPolicy]) -> dict[str, Result]:
+    """Recall and NDCG of each kind of list for users without a name."""
+    found: dict[str, Result] = {}
+    for by, name in (ROWS | STRANGE).items():
+        for told in TOLD:
+            means = []
+            for run in runs if by == "policy" else runs[:1]:  # the heads are the same in all runs
+                verdict = judge(
+                    lambda users, k, r=run, b=by, t=told: as_strangers(Recommender(r), data, b, t, k), data
+                )
+                means.append({key: verdict[key].mean for key in ("recall@10", "ndcg@10", "coverage")})
+            found.setdefault(name, {})[str(told)] = {"seeds": means, **over_seeds(means)}
+    return found
 
 
 def tuned(data: Dataset, fit: Callable[[Ratings, Any], Scores], values: tuple[float, ...]) -> float:
@@ -146,6 +191,17 @@ def text(real: dict[str, Result], played: dict[str, Result], runs: int) -> str:
     return "\n".join(lines)
 
 
+def text_of_strangers(found: dict[str, Result]) -> str:
+    lines = ["### The same users as strangers: recall@10 after their newest ratings as a history", ""]
+    lines += [
+        "| lists | " + " | ".join(f"{told} ratings" for told in TOLD) + " |",
+        "|---" * (1 + len(TOLD)) + "|",
+    ]
+    for name, row in sorted(found.items(), key=lambda pair: -pair[1]["10"]["recall@10"]["mean"]):
+        lines.append(f"| {name} | " + " | ".join(_cell(row[str(n)]["recall@10"], 4) for n in TOLD) + " |")
+    return "\n".join(lines)
+
+
 def _cell(value: dict[str, float], digits: int) -> str:
     half = f" ± {value['half']:.{digits}f}" if value["half"] else ""
     return f"{value['mean']:.{digits}f}{half}"
@@ -156,15 +212,18 @@ def main() -> None:
     typed.add_argument("runs", nargs="+")
     typed.add_argument("--note", default="", help="a sentence for the page")
     typed.add_argument("--out", type=Path)
+    typed.add_argument("--strangers", action="store_true", help="only make the last table of OUT.json again")
     options = typed.parse_args()
     torch.set_num_threads(1)
     runs = [load_policy(run) for run in options.runs]
     cfg = own_settings(UsersConfig, runs[0].config.env_args)
-    real = recalled(prepare(cfg).data, runs)
-    played = simulated(cfg, runs)
-    command = "python benchmarks/recsys_recall.py RUN ..."
-    about = {"provenance": provenance(command), "note": options.note, "runs": len(runs)}
-    record = json.loads(json.dumps(about | {"real": real, "FB": played}))
+    if options.strangers:
+        about = json.loads(options.out.with_suffix(".json").read_text())
+    else:
+        command = "python benchmarks/recsys_recall.py RUN ..."
+        about = {"provenance": provenance(command), "note": options.note, "runs": len(runs)}
+        about |= {"real": recalled(prepare(cfg).data, runs), "FB": simulated(cfg, runs)}
+    record = json.loads(json.dumps(about | {"strangers": strangers(prepare(cfg).data, runs)}))
     print(page(record))
     if options.out:
         options.out.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
@@ -174,6 +233,7 @@ def main() -> None:
 def page(record: Result) -> str:
     """What a person read out of the tables, then the tables."""
     tables = text(record["real"], record["FB"], record["runs"])
+    tables += "\n\n" + text_of_strangers(record["strangers"])
     return "\n\n".join([record["note"], f"`{record['provenance']['command']}`", tables]).strip() + "\n"
 
 

@@ -178,6 +178,7 @@ MADE = {
         kept("recsys/recsys_serving")
     ),
     "recsys/recsys_stream": lambda: loaded("benchmarks/recsys_graphs.py").page(kept("recsys/recsys_stream")),
+    "recsys/recsys_graphs": lambda: loaded("benchmarks/recsys_graphs.py").page(kept("recsys/recsys_graphs")),
     "recsys/recsys_reference": lambda: loaded("benchmarks/recsys_reference.py").page(
         kept("recsys/recsys_reference")
     ),

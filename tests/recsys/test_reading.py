@@ -106,6 +106,8 @@ def test_titles_may_stand_in_the_log_itself(tmp_path):
 def test_an_empty_file_is_named(tmp_path):
     with pytest.raises(UserError, match="is empty"):
         read_ratings(written(tmp_path, ""))
+    with pytest.raises(UserError, match="no row after the first line"):
+        read_ratings(written(tmp_path, "user,item,rating\n"))
 
 
 def test_a_letter_cut_off_by_the_end_of_the_file_is_not_taken_for_utf8(tmp_path):

@@ -72,6 +72,37 @@ def test_another_process_another_folder_and_another_hash_seed_give_the_same_name
     assert not list(tmp_path.iterdir())  # nothing was fitted or written
 
 
+CHANGES = {
+    "a row of a new item": [*LOG, ("u5", "a00", 3)],
+    "a row of a new user": [("a0", "i00", 3), *LOG],
+    "reordered": LOG[::-1],
+    "renamed": [(user, item.replace("i18", "x18"), rating) for user, item, rating in LOG],
+}
+
+
+def test_the_same_names_after_any_change_of_the_data_in_another_process_and_folder(shop, tmp_path):
+    ask = (
+        "import sys; from pathlib import Path; from twofold.recsys.loaders import load;"
+        "from twofold.recsys.recommend import load_recommender\n"
+        "names = lambda: [(e.name, round(e.value, 5)) for e in policy.recommend(user='u5', k=9, rated=True)]\n"
+        "for today in sys.argv[1:]:\n"
+        "    policy = load_recommender('policy.safetensors'); print(names())\n"
+        "    policy.update(load('ratings', Path(today)).train); print(names())\n"
+    )
+    shutil.copy(shop, tmp_path / "policy.safetensors")
+    files = [write(tmp_path / f"{change}.csv", rows).name for change, rows in CHANGES.items()]
+    env = os.environ | {"PYTHONHASHSEED": "5"}
+    command = [sys.executable, "-c", ask, *files]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    here = [
+        (e.name, round(e.value, 5)) for e in load_recommender(shop).recommend(user="u5", k=10, rated=True)
+    ]
+    renamed = [entry for entry in here if entry[0] != "i18"]
+    after = [renamed if change == "renamed" else here for change in CHANGES]
+    assert done.stdout.splitlines() == [str(found[:9]) for left in after for found in (here, left)]
+
+
 def test_a_changed_catalogue_is_mapped_by_name(shop, tmp_path):
     policy = load_recommender(shop)
     before = names(policy.recommend(user="u5", k=10, rated=True))

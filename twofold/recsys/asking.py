@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from twofold.recsys.data import Array
 
 Entry = str | int | tuple[str | int, float] | list[str | int | float]  # an item, or an item and its rating
@@ -60,3 +62,18 @@ class Question:
     repeats: bool = False  # items of the history may come again
     rated: bool = False  # items that the user rated in the data may come again
     without: Sequence[str] = ()  # further items that must not come
+
+
+def padded(rows: Sequence[Array]) -> Array:
+    """Rows of different lengths as one array [N, longest], -1 pads."""
+    found: Array = np.full((len(rows), max(map(len, rows), default=0)), -1, np.int64)
+    for row, values in enumerate(rows):
+        found[row, : len(values)] = values
+    return found
+
+
+def stretched(rows: Sequence[Sequence[float]]) -> Array:
+    """Rows of different lengths as one array, each filled up with its last value."""
+    longest = max(map(len, rows), default=0)
+    filled = [[*row, *[row[-1]] * (longest - len(row))] for row in rows]
+    return np.array(filled, np.float64).reshape(len(rows), longest)

@@ -15,6 +15,32 @@ from twofold.recsys.users import Users
 Scores = Callable[[Users], Array]  # a score for every item in every row [N, items]
 
 
+@dataclass(frozen=True)
+class Kind:
+    """A row of the tables that needs no training: its name, and what the tables have to know of it."""
+
+    name: str
+    drawn: bool = False  # throws dice: another seed is another policy; to the others it is nothing new
+    privileged: bool = False  # looks at the truth: never the bar, and marked by a star
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} *" if self.privileged else self.name
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """One row in one world: a policy, or several draws of one."""
+
+    kind: Kind
+    policies: tuple[Chooses, ...]
+
+
+TRUE_RULE = Kind("Bayes planner, true quit rule", privileged=True)
+ORACLE = Kind("oracle", privileged=True)
+PRIVILEGED = frozenset(kind.label for kind in (TRUE_RULE, ORACLE))
+
+
 @dataclass
 class Greedy:
     """Shows the item of highest score that is allowed; `avoid` forbids what would end the episode."""
@@ -186,39 +212,43 @@ class ByClosePairs:
 
 def baselines(
     world: Users, data: Dataset, rng: np.random.Generator, close: Array | None = None
-) -> dict[str, Chooses]:
-    """Every baseline for this world; names with a star look at the truth. `close` is what training assumes of pairs."""
+) -> list[Baseline]:
+    """Every baseline for this world. `close` is what training assumes of pairs."""
     order = np.argsort(-popularity(data), kind="stable")
     top = order[: min(12, len(order))]
     greedy = Greedy(world, expected_before)
-    return {
-        "random": Random(world, rng),
-        "popularity": Greedy(world, lambda w: np.tile(popularity(data), (w.num_envs, 1))),
-        **_cycles(world, order, rng),
-        "random among the top 12": Random(world, rng, top),
-        "greedy user model": greedy,
-        "epsilon-greedy user model (0.3)": EpsilonGreedy(greedy, Random(world, rng), 0.3),
-        "greedy user model with belief": Greedy(world, expected_now),
-        "cautious Bayes planner": Greedy(world, cautious),
-        **(
-            {}
-            if close is None
-            else {"Bayes planner, assumed close pairs": Greedy(world, ByClosePairs(close))}
+    planner = () if close is None else (Greedy(world, ByClosePairs(close)),)
+    return [
+        Baseline(Kind("random", drawn=True), (Random(world, rng),)),
+        _one("popularity", Greedy(world, lambda w: np.tile(popularity(data), (w.num_envs, 1)))),
+        *_cycles(world, order, rng),
+        Baseline(Kind("random among the top 12", drawn=True), (Random(world, rng, top),)),
+        _one("greedy user model", greedy),
+        Baseline(
+            Kind("epsilon-greedy user model (0.3)", drawn=True),
+            (EpsilonGreedy(greedy, Random(world, rng), 0.3),),
         ),
-        "Bayes planner, true quit rule *": Greedy(world, expected_now, avoid=True),
-        "oracle *": Greedy(world, true_ratings, avoid=True),
-    }
+        _one("greedy user model with belief", Greedy(world, expected_now)),
+        _one("cautious Bayes planner", Greedy(world, cautious)),
+        *(_one("Bayes planner, assumed close pairs", policy) for policy in planner),
+        Baseline(TRUE_RULE, (Greedy(world, expected_now, avoid=True),)),
+        Baseline(ORACLE, (Greedy(world, true_ratings, avoid=True),)),
+    ]
 
 
-def _cycles(world: Users, order: Array, rng: np.random.Generator) -> dict[str, Chooses]:
+def _one(name: str, policy: Chooses) -> Baseline:
+    """One that always does the same and looks at no truth."""
+    return Baseline(Kind(name), (policy,))
+
+
+def _cycles(world: Users, order: Array, rng: np.random.Generator) -> Iterator[Baseline]:
     """The most popular items over and over; where none may come again they are popularity, but for random starts."""
     draws = [rng.permutation(min(12, len(order)))[:8] for _ in range(3)]
     rankings = [np.concatenate([order[drawn], np.delete(order, drawn)]) for drawn in draws]
-    found: dict[str, Chooses] = {
-        f"cycle of 8 random of the top 12 ({draw})": Cycle(world, ranking, 8)
-        for draw, ranking in enumerate(rankings)
-    }
-    if _never_again(world):
-        return found
-    sizes = [size for size in (8, 9, 10, 12, 16) if size <= len(order)]
-    return {f"popularity cycle of {size}": Cycle(world, order, size) for size in sizes} | found
+    if not _never_again(world):
+        sizes = [size for size in (8, 9, 10, 12, 16) if size <= len(order)]
+        yield from (_one(f"popularity cycle of {size}", Cycle(world, order, size)) for size in sizes)
+    yield Baseline(
+        Kind("cycle of 8 random of the top 12", drawn=True),
+        tuple(Cycle(world, ranking, 8) for ranking in rankings),
+    )

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from twofold.recsys.data import Array
 from twofold.recsys.networks import ItemNetConfig
 from twofold.recsys.seen import Derived, Seen
-from twofold.recsys.tables import Tables
-from twofold.recsys.taking import Taking
+from twofold.recsys.tables import Tables, taken_by
+from twofold.recsys.taking import Taking, listed_scores
 
 WINDOW = 7  # items back that a new item is compared with
 TEN = 10  # turns that what a quit costs is counted in
@@ -81,7 +81,8 @@ class Candidates(nn.Module):
     def _taking(taking: Taking, seen: Seen, items: Array) -> Tensor:
         """How likely an item is taken, if it was not shown in this episode already [B, k, 1]."""
         shown = (items[:, :, None] == seen.items[:, None]).any(axis=2)
-        return torch.from_numpy(np.where(shown, np.float32(0), taking.of(seen.user[:, 0], items))[:, :, None])
+        scores = listed_scores(items, taken_by(seen, taking))
+        return torch.from_numpy(np.where(shown, np.float32(0), scores)[:, :, None])
 
     def _risk(self, risk: Array, seen: Seen, items: Array) -> Tensor:
         """The chance that an item ends the episode, and what that costs: turns left, in tens, at the user's best."""

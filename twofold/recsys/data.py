@@ -136,6 +136,8 @@ class BadRows:
 
     def text(self, most: int = 5) -> str:
         """One line per kind of mistake, with the first line numbers."""
+        if not self.rows:
+            return f"{self.source}: no row after the first line, which names the columns"
         if not self.total:
             return f"{self.source}: {self.rows} rows, all usable"
         found = [f"{self.source}: {self.rows} rows, {self.total} not used as they stand"]

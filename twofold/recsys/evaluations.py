@@ -38,7 +38,7 @@ MODES = ("FB", "NX_0", "NX_10")
 _MOST_USERS = 2_000  # that play
 _TOGETHER = 500  # users of one evaluation
 Arrays = dict[str, Array]
-Result = dict[str, Arrays]  # policy -> what it got
+Result = dict[str, Arrays]  # policy -> what it got; of episodes [draws of the policy, users, ...]
 
 
 @dataclass(frozen=True)
@@ -138,13 +138,14 @@ class Evaluator:
         if one.run is not None:
             kind, run = self.loaded[one.run]
             world = _told(cfg, run, one.mode, len(users))
-            return {kind: play(world, _acting(world, run), users)}
+            return {kind: _played(world, (_acting(world, run),), users)}
         world = make(cfg, rows=len(users), purpose=one.mode)
         # A second piece of users is not shown what the first was; the first draws as one alone would.
         rng = np.random.default_rng((one.seed, one.piece) if one.piece else one.seed)
         players = baselines(world, self.prepared.data, rng, assumed_close(cfg, self.prepared))
-        drawn = {name: policy for name, policy in players.items() if one.seed == 0 or _draws(name)}
-        return {name: play(world, policy, users) for name, policy in drawn.items()}
+        # Another seed is nothing new to who throws no dice.
+        own = [player for player in players if one.seed == 0 or player.kind.drawn]
+        return {player.kind.label: _played(world, player.policies, users) for player in own}
 
     def _served(self, one: Evaluation) -> Result:
         """Users one after another, with a memory that they share."""
@@ -158,9 +159,10 @@ class Evaluator:
         return {name: {key: np.array(value) for key, value in got.items()} for name, got in found.items()}
 
 
-def _draws(name: str) -> bool:
-    """Whether a baseline throws dice; another seed is nothing new to the others."""
-    return any(word in name for word in ("random", "epsilon"))
+def _played(world: Users, policies: Sequence[Chooses], users: list[int]) -> Arrays:
+    """The episodes of several draws of one policy [draws, users, ...]."""
+    found = [play(world, policy, users) for policy in policies]
+    return {key: np.stack([episodes[key] for episodes in found]) for key in found[0]}
 
 
 def _told(cfg: UsersConfig, run: LoadedPolicy, mode: str, rows: int) -> Users:
@@ -219,16 +221,16 @@ def _verdict(arrays: Arrays) -> Verdict:
 
 
 def episodes_of(results: Results, mode: str) -> Iterator[tuple[str, Arrays]]:
-    """All users' episodes of every policy, one after another for each seed and run; draws of one kind have one name."""
+    """All users' episodes of every policy, one after another for each draw, seed and run."""
     whole: dict[tuple[int | None, int], list[Result]] = {}
     for one, result in results.items():
         if one.mode == mode:
             whole.setdefault((one.run, one.seed), []).append(result)
     for pieces in whole.values():
-        for name in pieces[0]:
-            parts = [piece[name] for piece in pieces]
-            joined = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-            yield re.sub(r" \(\d\)$", "", name), joined
+        for name, first in pieces[0].items():
+            joined = {key: np.concatenate([piece[name][key] for piece in pieces], axis=1) for key in first}
+            for draw in range(len(joined["items"])):
+                yield name, {key: several[draw] for key, several in joined.items()}
 
 
 def streams_of(results: Results) -> dict[str, list[dict[str, float]]]:

@@ -18,7 +18,7 @@ import torch
 from twofold.base.errors import UserError
 from twofold.learners.nets import Nets
 from twofold.learners.td3 import TD3
-from twofold.recsys.asking import Changes, Entry, Lists, Question, Recommendation
+from twofold.recsys.asking import Changes, Entry, Lists, Question, Recommendation, padded, stretched
 from twofold.recsys.belief import Belief
 from twofold.recsys.config import UsersConfig
 from twofold.recsys.data import Array, Ratings
@@ -27,7 +27,10 @@ from twofold.recsys.menu import By
 from twofold.recsys.quit import window_of
 from twofold.recsys.reach import reach_of
 from twofold.recsys.seen import Seen
+from twofold.recsys.strangers import Strangers
 from twofold.recsys.stream import PairMemory
+from twofold.recsys.tables import taken_by
+from twofold.recsys.taking import Listed
 from twofold.settings.config import own_settings
 from twofold.store.policy_file import LoadedPolicy, load_policy
 
@@ -231,9 +234,9 @@ class Recommender:
     @torch.no_grad()
     def _ranked(self, asked: list[_Asked], k: int, by: By) -> tuple[Array, Array, Array]:
         """Items, values and expected ratings [n, k] for some questions."""
-        users, forbidden = np.array([one.user for one in asked]), _padded([one.forbidden for one in asked])
+        users, forbidden = np.array([one.user for one in asked]), padded([one.forbidden for one in asked])
         obs = self._obs(users, asked)
-        seen, tables = Seen(obs, forbidden), self.chooser.tables
+        seen, tables = Seen(obs, forbidden, self._takes(users, asked)), self.chooser.tables
         items, group = self._candidates(seen, k) if by == "policy" else self._listed(seen, k, by)
         found = torch.from_numpy(items)
         values = item_critic(self.nets.critic.module).of_items(seen, found).amin(dim=0).numpy()
@@ -269,7 +272,7 @@ class Recommender:
         if by == "rating":
             items = self.chooser.tables.favourites(seen, k).numpy()
         elif by == "taken" and self.catalogue.taking is not None:
-            items = self.catalogue.taking.items[seen.user[:, 0]]
+            items = taken_by(seen, self.catalogue.taking)[0]
         else:
             most = k + seen.blocked(len(self.catalogue.item_vectors)).shape[1]
             ranking = np.argsort(-self.popularity(), kind="stable")[:most]
@@ -313,13 +316,24 @@ class Recommender:
         some = Belief(self.catalogue, len(told))
         some.reset(np.arange(len(told)))
         # A shorter history goes on with its last item: an item that was seen before tells nothing new.
-        items = _stretched([asked[row].items for row in told.tolist()]).astype(np.int64)
-        ratings = _stretched([asked[row].ratings for row in told.tolist()]).astype(np.float32)
+        items = stretched([asked[row].items for row in told.tolist()]).astype(np.int64)
+        ratings = stretched([asked[row].ratings for row in told.tolist()]).astype(np.float32)
         for turn in range(items.shape[1]):
             before = items[:, :turn] if turn else np.full((len(told), 1), -1)
             some.see(users[told], items[:, turn], ratings[:, turn], before)
         belief.mean[told] = some.mean
         return belief.mean
+
+    def _takes(self, users: Array, asked: list[_Asked]) -> Listed | None:
+        """What users take, of strangers by what their histories tell; None: all are in the data or tell nothing."""
+        told = {row: (one.items, one.ratings) for row, one in enumerate(asked) if one.user < 0 and one.items}
+        if self.catalogue.taking is None or not told:
+            return None
+        return self._strangers.lists(self.catalogue.taking, users, told)
+
+    @cached_property
+    def _strangers(self) -> Strangers:
+        return Strangers(self.labels, len(self.catalogue.item_vectors))
 
     # ---- reasons ----
 
@@ -362,21 +376,6 @@ def _picked(values: Array, order: Array, left: Array, k: int, blank: int) -> Arr
         left, np.take_along_axis(values, order, axis=1), found[:, : order.shape[1]]
     )
     return found
-
-
-def _padded(rows: Sequence[Array]) -> Array:
-    """Rows of different lengths as one array [N, longest], -1 pads."""
-    found: Array = np.full((len(rows), max(map(len, rows), default=0)), -1, np.int64)
-    for row, values in enumerate(rows):
-        found[row, : len(values)] = values
-    return found
-
-
-def _stretched(rows: Sequence[Sequence[float]]) -> Array:
-    """Rows of different lengths as one array, each filled up with its last value."""
-    longest = max(map(len, rows), default=0)
-    filled = [[*row, *[row[-1]] * (longest - len(row))] for row in rows]
-    return np.array(filled, np.float64).reshape(len(rows), longest)
 
 
 def _repeated(items: Array) -> Array:

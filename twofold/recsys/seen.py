@@ -33,11 +33,17 @@ class Seen:
     """Arrays of one batch of observations; what is derived from them is made when first asked for.
 
     It is kept in numpy, whose small operations cost a third of torch's; what networks read are tensors.
-    `forbidden` [B, m] are items that may not be shown beside those of the episode, -1 pads.
+    `forbidden` [B, m] are items that may not be shown beside those of the episode, -1 pads. `takes` says what each row
+    takes most likely where that is not a matter of the user's number: of strangers, what their history tells.
     """
 
-    def __init__(self, obs: Mapping[str, Array | Tensor], forbidden: Array | None = None) -> None:
-        self.obs, self.forbidden = obs, forbidden
+    def __init__(
+        self,
+        obs: Mapping[str, Array | Tensor],
+        forbidden: Array | None = None,
+        takes: tuple[Array, Array] | None = None,
+    ) -> None:
+        self.obs, self.forbidden, self.takes = obs, forbidden, takes
         arrays = {name: _array(leaf) for name, leaf in obs.items()}
         self.user, self.turn, self.block = arrays["user"], arrays["turn"], arrays["block"]  # [B, 1]
         self.items = arrays["items"]  # [B, T], -1 after the newest
@@ -63,7 +69,8 @@ class Seen:
     def part(self, rows: slice) -> Seen:
         """Some rows; what was derived of all of them is cut, not made again."""
         forbidden = None if self.forbidden is None else self.forbidden[rows]
-        part = Seen({name: _array(leaf)[rows] for name, leaf in self.obs.items()}, forbidden)
+        takes = None if self.takes is None else (self.takes[0][rows], self.takes[1][rows])
+        part = Seen({name: _array(leaf)[rows] for name, leaf in self.obs.items()}, forbidden, takes)
         part._whole, part._rows, part.longest = self, rows, self.longest
         return part
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from twofold.base.progress import tracked
+from twofold.recsys.baselines import PRIVILEGED
 from twofold.recsys.completed import JudgeErrors
 from twofold.recsys.config import UsersConfig
 from twofold.recsys.data import Array
@@ -142,7 +143,7 @@ def _compare_in_mode(evaluator: Evaluator, results: Results, mode: str, found: S
         returns.setdefault(name, []).append(episodes["ratings"].sum(axis=1))
     found.simulated[mode] = {name: over_seeds(several) for name, several in rows.items()}
     means = {name: np.mean(several, axis=0) for name, several in returns.items()}
-    fair = [name for name in means if "*" not in name and name not in found.runs]
+    fair = [name for name in means if name not in PRIVILEGED and name not in found.runs]
     best = max(fair, key=lambda name: float(means[name].mean()))
     found.answers += [
         f"in simulated episodes ({mode}): {said(kind, best, means[kind], means[best], 1)}"
@@ -173,7 +174,7 @@ def measured(episodes: dict[str, Array], prepared: Prepared) -> dict[str, float]
 
 def _quits(rows: Rows, cfg: UsersConfig) -> list[str]:
     """Simulated users who never or always quit tell nothing about a policy's length."""
-    lengths = [metrics["length"]["mean"] for name, metrics in rows.items() if "*" not in name]
+    lengths = [metrics["length"]["mean"] for name, metrics in rows.items() if name not in PRIVILEGED]
     if min(lengths) >= cfg.max_turn - 0.05:
         return ["simulated users never quit: all episodes are as long as they can be (env_args.leave_share)"]
     if max(lengths) <= 2.5:
@@ -249,7 +250,7 @@ def draw(found: Table, path: Path) -> None:
         names = sorted(rows, key=lambda name: rows[name]["return"]["mean"])
         means = [rows[name]["return"]["mean"] for name in names]
         halves = [rows[name]["return"]["half"] for name in names]
-        colours = [style.GRID if "*" in name else style.colour(0) for name in names]
+        colours = [style.GRID if name in PRIVILEGED else style.colour(0) for name in names]
         axes.barh([style.literal(n) for n in names], means, xerr=halves, color=colours, ecolor=style.MUTED)
         axes.grid(axis="y", visible=False)
         axes.set_xlabel("mean cumulative rating")

@@ -9,7 +9,7 @@ import numpy as np
 
 from twofold.assemble import fits
 from twofold.base.progress import tracked
-from twofold.recsys.baselines import Greedy, expected_now, popularity, remembering
+from twofold.recsys.baselines import TRUE_RULE, Greedy, expected_now, popularity, remembering
 from twofold.recsys.config import UsersConfig
 from twofold.recsys.data import Array, Dataset
 from twofold.recsys.metrics import Chooses, over_seeds, play_stream
@@ -30,7 +30,7 @@ def planners(world: Users, data: Dataset) -> dict[str, Chooses]:
         "popularity": Greedy(world, lambda w: np.tile(liked, (w.num_envs, 1))),
         "greedy user model with belief": Greedy(world, expected_now),
         PLANNER: Greedy(world, remembering),
-        "Bayes planner, true quit rule *": Greedy(world, expected_now, avoid=True),
+        TRUE_RULE.label: Greedy(world, expected_now, avoid=True),
     }
 
 

@@ -20,7 +20,7 @@ from twofold.recsys.data import Array
 from twofold.recsys.items import largest
 from twofold.recsys.labels import Labels
 from twofold.recsys.seen import Derived, Observation, Seen
-from twofold.recsys.taking import Taking
+from twofold.recsys.taking import Listed, Taking
 from twofold.store.spaces import SizedBox
 
 FACTORS: Derived[Tensor] = Derived()
@@ -212,7 +212,7 @@ class Tables:
         """Numbers [B, k] of the items most likely to be taken; blocked ones give way to the favourite."""
         if self.taking is None:
             return torch.zeros(len(seen), 0, dtype=torch.int64)
-        found = self.taking.items[seen.user[:, 0]][:, :k]
+        found = taken_by(seen, self.taking)[0][:, :k]
         blocked = (found[:, :, None] == seen.blocked(len(self.item_vectors))[:, None]).any(axis=2)
         return torch.from_numpy(np.where(blocked, self.favourites(seen, 1).numpy(), found))
 
@@ -299,6 +299,11 @@ class Tables:
             self.taking = Taking(np.array(state["taking"]["items"]), np.array(state["taking"]["scores"]))
         self._parts, self._seen = (0, []), []
         self._joined = self._padded = None
+
+
+def taken_by(seen: Seen, taking: Taking) -> Listed:
+    """What each row takes most likely: its user's list, unless it is known from elsewhere."""
+    return taking.rows(seen.user[:, 0]) if seen.takes is None else seen.takes
 
 
 def _best_of(point: Tensor, items: Tensor, blocked: Array, k: int) -> tuple[Array, Array]:

@@ -18,6 +18,7 @@ from twofold.store import files
 from twofold.store.policy_file import FORMAT, seal, unseal
 
 TakeModel = Literal["auto", "ease", "sasrec"]
+Listed = tuple[Array, Array]  # for some users their likeliest items, and the scores of these, both [n, m]
 FILE = "taking.safetensors"
 _ROWS = 1000
 
@@ -35,8 +36,18 @@ class Taking:
 
     def of(self, users: Array, items: Array) -> Array:
         """The scores of items [n, k] for users [n]; 0 for what is not among the likeliest."""
-        same = items[:, :, None] == self.items[users][:, None]
-        return np.asarray(np.einsum("nkm,nm->nk", same, self.scores[users]), np.float32)
+        return listed_scores(items, self.rows(users))
+
+    def rows(self, users: Array) -> Listed:
+        """The likeliest items of users [n] and their scores."""
+        return self.items[users], self.scores[users]
+
+
+def listed_scores(items: Array, listed: Listed) -> Array:
+    """The scores of items [n, k] in lists of the likeliest, row by row; 0 for what is not among them."""
+    likeliest, scores = listed
+    same = items[:, :, None] == likeliest[:, None]
+    return np.asarray(np.einsum("nkm,nm->nk", same, scores), np.float32)
 
 
 def kept_taking(log: Ratings, by: TakeModel, size: int, ridge: float, folder: Path) -> Taking:
