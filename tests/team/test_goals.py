@@ -79,3 +79,21 @@ def test_goals_of_tests_are_never_met_before():
         GoalsConfig(met=("top",), unmet=("top",))
     with pytest.raises(ConfigError, match="in sight"):
         goals(GoalsConfig(id="Foraging-2s-8x8-2p-2f-coop-v3"), rows=1, purpose="train")
+
+
+def test_a_nearsighted_learner_sees_what_is_near_and_its_partner_everything():
+    near, all_seeing = (
+        goals(GoalsConfig(sight=sight, time_limit=20), rows=64, purpose="train") for sight in (2, 0)
+    )
+    obs, whole = (world.reset(seed=list(range(64)))[0]["obs"][:, 0] for world in (near, all_seeing))
+    things, there = (seen[:, :12].reshape(64, 4, 3) for seen in (obs, whole))
+    away = np.abs(there[:, :, :2] - there[:, 2:3, :2]).max(-1)
+    hidden = away > 2
+    assert hidden.any() and not hidden.all(1).any()
+    assert (things[hidden] == [-1, -1, 0]).all()
+    np.testing.assert_array_equal(things[~hidden], there[~hidden])
+    np.testing.assert_array_equal(obs[:, 12:], whole[:, 12:])
+    for _ in range(10):  # the partner walks as it does beside one who sees everything
+        stand = np.zeros((64, 1), np.int64)
+        played = [world.step(stand)[0]["others"] for world in (near, all_seeing)]
+        np.testing.assert_array_equal(*played)

@@ -15,6 +15,7 @@ from twofold.team.seating import Group, Seating
 from twofold.team.worlds.foraging import LOAD, MOVES, Foraging
 from twofold.team.worlds.packages import LBFConfig, lbf
 from twofold.team.worlds.partnered import Seated
+from twofold.team.worlds.space import TeamObs
 
 Goal = Literal[
     "nearest", "farthest", "top", "bottom", "left", "right", "nearest_to_mate", "farthest_from_mate"
@@ -27,6 +28,13 @@ class GoalsConfig:
 
     id: str = setting(
         "a game of lbforaging in which everything is in sight", default="Foraging-8x8-2p-2f-coop-v3"
+    )
+    sight: int = setting(
+        "how many cells the learner sees each way; what is farther is hidden from it, never from its partners; "
+        "0: everything",
+        default=0,
+        ge=0,
+        unit="cells",
     )
     time_limit: int = setting("longest episode", default=50, ge=1, unit="steps")
     met: tuple[Goal, ...] = setting(
@@ -52,9 +60,25 @@ def goals(cfg: GoalsConfig, *, rows: int, purpose: str) -> Seated:
     chosen = cfg.unmet if purpose == "test_partners" else cfg.met
     policies: list[Policy] = [Forager(goal, inner.foods, rows, inner.players, inner.size) for goal in chosen]
     group = Group(inner.players - cfg.seats, tuple(range(len(chosen))))
-    return Seated(
-        inner, Seating(policies, [group], agents=inner.players, free=cfg.seats, rows=rows, rotate=True)
-    )
+    seating = Seating(policies, [group], agents=inner.players, free=cfg.seats, rows=rows, rotate=True)
+    return Nearsighted(inner, seating, cfg.sight) if cfg.sight else Seated(inner, seating)
+
+
+class Nearsighted(Seated):
+    """Foraging whose learner sees only what is near; an unseen thing reads as in the package: -1, -1, 0."""
+
+    def __init__(self, inner: Foraging, seating: Seating, sight: int) -> None:
+        super().__init__(inner, seating)
+        self.foods, self.players, self.sight = inner.foods, inner.players, sight
+
+    def _view(self) -> TeamObs:
+        view = super()._view()
+        things = view["obs"][..., : 3 * (self.foods + self.players)]
+        things = things.reshape(*things.shape[:2], -1, 3)
+        away = np.abs(things[..., :2] - things[..., self.foods, None, :2]).max(-1)
+        seen = np.where((away > self.sight)[..., None], np.array([-1, -1, 0], np.float32), things)
+        view["obs"][..., : 3 * (self.foods + self.players)] = seen.reshape(*seen.shape[:2], -1)
+        return view
 
 
 class Forager:
