@@ -215,8 +215,8 @@ def _gymma(options: Options, settings: Values) -> tuple[Options, Values]:
     """--env-config=gymma with env_args.key=lbforaging:... as the world that it is here."""
     if (name := options.get("env-config")) in _BATTLES:
         raise ConfigError(
-            f"--env-config={name} is not here: --env-config=skirmish env_args.map_name=... has SMAC's 23 maps and needs "
-            "no game, --env-config=sc2 is StarCraft II itself"
+            f"--env-config={name} is not here: --env-config=skirmish env_args.map_name=... has SMAC's 23 maps without "
+            "the game, --env-config=sc2 is StarCraft II itself"
         )
     if name != "gymma":
         return options, settings
