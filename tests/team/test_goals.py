@@ -97,3 +97,34 @@ def test_a_nearsighted_learner_sees_what_is_near_and_its_partner_everything():
         stand = np.zeros((64, 1), np.int64)
         played = [world.step(stand)[0]["others"] for world in (near, all_seeing)]
         np.testing.assert_array_equal(*played)
+
+
+def test_prey_walk_to_free_cells_the_same_way_after_a_resume():
+    world, other = (goals(GoalsConfig(walks=0.5, time_limit=20), rows=64, purpose="train") for _ in range(2))
+    world.reset(seed=list(range(64)))
+    stand, moved = np.zeros((64, 1), np.int64), 0
+    for _ in range(5):
+        before = world.inner._food.copy()
+        world.step(stand)
+        living = before[..., 2] > 0
+        apart = np.abs(world.inner._food[..., :2] - before[..., :2]).sum(-1)
+        assert apart.max() <= 1 and (apart[~living] == 0).all()
+        moved += apart[living].mean() / 5
+        there = np.concatenate([world.inner._place, world.inner._food[..., :2]], 1)
+        assert ((there >= 0) & (there < 8)).all()
+        alone = np.abs(there[:, :, None] - there[:, None]).sum(-1) + 99 * np.eye(4, dtype=int)
+        assert (alone[:, :, :2] > 0).all()  # nobody stands where a player does
+    assert 0.3 < moved < 0.5  # half of the time, less where somebody is in the way
+    other.reset(seed=[0] * 64)
+    other.restore(world.snapshot())
+    for _ in range(5):
+        np.testing.assert_array_equal(world.step(stand)[0]["obs"], other.step(stand)[0]["obs"])
+
+
+def test_a_partner_follows_its_prey():
+    policy = Forager("top", 2, rows=1, players=2, size=SIZE, walks=True)
+    policy.act(seen())
+    policy.act(seen(food=[[2, 6, 2], [6, 2, 2]]))
+    assert policy.target[0, 0].tolist() == [2, 6]
+    policy.act(seen(food=[[7, 2, 2], [-1, -1, 0]]))  # it was caught: the other one
+    assert policy.target[0, 0].tolist() == [7, 2]
