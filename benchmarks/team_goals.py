@@ -93,8 +93,12 @@ def section(world: str, runs: list[Run]) -> list[str]:
     by = {name: found for name, found in by.items() if found}
     head = ["learner", "seeds", "score, never met", "steps to finish", "score, met", "last policy, never met"]
     rows = [
-        [name, str(len(found)), spread(found, "score", 3), spread(found, "length", 1)]
-        + [spread(found, "met_score", 3), spread(found, "last_score", 3)]
+        [
+            name,
+            str(len(found)),
+            *(spread(found, key, digits) for key, digits in (("score", 3), ("length", 1))),
+            *(spread(found, key, 3) for key in ("met_score", "last_score")),
+        ]
         for name, found in by.items()
     ]
     first = runs[0]
@@ -124,10 +128,10 @@ def section(world: str, runs: list[Run]) -> list[str]:
 def page(record: dict[str, Any]) -> str:
     lines = ["# Team: partners with private goals", ""]
     lines += [
-        "The learner has one seat and sees two cells each way; its partner sees everything and goes for what its goal names "
-        "(nearest, farthest, top, right in training; bottom, left, nearest to and farthest from the learner in tests). The "
-        "score is the share of the food; intervals are of the mean over seeds (95 %). The policy of a run is the best by "
-        "partners met; the last one stands beside it."
+        "The learner has one seat and sees two cells each way; its partner sees everything and goes for what its "
+        "goal names (nearest, farthest, top, right in training; bottom, left, nearest to and farthest from the learner "
+        "in tests). The score is the share of the food; intervals are of the mean over seeds (95 %). The policy of a "
+        "run is the best by partners met; the last one stands beside it."
     ]
     for world, runs in record["worlds"].items():
         lines += section(world, runs)
