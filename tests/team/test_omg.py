@@ -387,3 +387,15 @@ def test_a_prior_of_other_columns_is_refused(tmp_path):
     prior_run(tmp_path, subgoal_columns=(0, 1))
     with pytest.raises(CheckpointError, match=r"subgoal_columns=\[0, 1\], this run has \[1, 2\]"):
         omg(prior=str(tmp_path), subgoal_columns=(1, 2)).update(episodes())
+
+
+def test_q_is_iql_until_the_prior_is_frozen_when_the_prior_comes_first():
+    learner = omg(prior_first=True, prior_updates=3)
+    columns = learner.q.agent.enter[:, learner.nets.columns : -1]  # the weights of the subgoal
+    for _ in range(3):
+        learner.update(episodes())
+        assert (columns == 0).all()
+    learner.update(episodes())
+    assert (columns != 0).any()
+    with pytest.raises(ConfigError, match="prior_first=true needs learner.model_columns=zero"):
+        omg(prior_first=True, model_columns="uniform")

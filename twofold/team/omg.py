@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from twofold.base.device import check_cpu
-from twofold.base.errors import CheckpointError, UserError
+from twofold.base.errors import CheckpointError, ConfigError, UserError
 from twofold.base.regular import is_there
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array, Obs
@@ -60,6 +60,9 @@ class OMGConfig(ConditionedConfig):
     )
     prior_updates: int = setting(
         "the prior is frozen after this many, when it is trained here", default=500, ge=1, unit="updates"
+    )
+    prior_first: bool = setting(
+        "Q sees zeros in place of subgoals until the prior is frozen; needs model_columns=zero", default=False
     )
     obs_is_state: bool = setting(
         "subgoals are about the agent's observations; false: about the global state", default=True
@@ -106,6 +109,10 @@ class OMGConfig(ConditionedConfig):
     mix_start: float = setting("probability of training with the selected subgoal", default=1.0, ge=0, le=1)
     mix_finish: float = setting("final value of that probability", default=0.0, ge=0, le=1)
     mix_updates: float = setting("it falls over this long", default=10_000.0, gt=0, unit="updates")
+
+    def __post_init__(self) -> None:
+        if self.prior_first and self.model_columns != "zero":
+            raise ConfigError("learner.prior_first=true needs learner.model_columns=zero: Q acts before, too")
 
     @property
     def kl_share(self) -> float:
@@ -158,6 +165,10 @@ class OMG(EpisodeLearner):
             )
             self._prior_ready = True
 
+    @property
+    def _prior_learns(self) -> bool:
+        return not self.cfg.prior and self.updates <= self.cfg.prior_updates
+
     # ---- learning ----
 
     def learn(self, batch: Episode, steps: int) -> None:
@@ -174,6 +185,8 @@ class OMG(EpisodeLearner):
         g = g_hat.clone()
         selected = torch.from_numpy(self.rng.random(step.shape)) < self.mix(self.updates)
         g[:-1] = torch.where(selected.unsqueeze(-1), g_bar, g_hat[:-1])
+        if self.cfg.prior_first and self._prior_learns:
+            g.zero_()  # no gradient reaches the columns' weights, which are zero: Q is IQL until then
         self._metrics |= self.q.improve(data, g, held=True)
         self._improve_model(mean, log_variance, sampled, history, state, (g_bar, g_bar_log_variance), data)
         self._count_steps(step, data.mask)
@@ -189,7 +202,7 @@ class OMG(EpisodeLearner):
     def _improve_prior(self, state: Tensor, data: RowBatch) -> Tensor:
         """The states as the models see them, after the prior learned from them, if it still does."""
         state = about(state, self.cfg.subgoal_columns)
-        learns = not self.cfg.prior and self.updates <= self.cfg.prior_updates
+        learns = self._prior_learns
         if learns and self.cfg.standardise_states:
             self.prior.measure(state[:-1], data.mask)
         seen = self.prior.standardised(state)

@@ -178,7 +178,12 @@ def _ways(target: Array, taken: Array, size: Array) -> Array:
         far[rows, seats, at[..., 0], at[..., 1]] = 0
     far[~free] = _NO_WAY
     inner, open_ = far[..., 1:-1, 1:-1], free[..., 1:-1, 1:-1]
-    above, below, left, right = far[..., :-2, 1:-1], far[..., 2:, 1:-1], far[..., 1:-1, :-2], far[..., 1:-1, 2:]
+    above, below, left, right = (
+        far[..., :-2, 1:-1],
+        far[..., 2:, 1:-1],
+        far[..., 1:-1, :-2],
+        far[..., 1:-1, 2:],
+    )
     for _ in range(height * width):
         near = np.minimum(np.minimum(above, below), np.minimum(left, right)) + 1
         closer = open_ & (near < inner)

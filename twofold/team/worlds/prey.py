@@ -17,7 +17,9 @@ class Prey(Foraging):
     def __init__(self, env: Foreign, rows: int, limit: int, walks: float) -> None:
         super().__init__(env, rows, limit)
         self.walks = walks
-        self._drawn = np.zeros(rows, np.uint64)  # what the prey of an episode do is a function of this and the step
+        self._drawn = np.zeros(
+            rows, np.uint64
+        )  # what the prey of an episode do is a function of this and the step
 
     def _begin(self, row: int, seed: int | None) -> None:
         super()._begin(row, seed)
