@@ -32,7 +32,13 @@ PARTNERS = (
     "The learner has one seat; scores are with the test partners, which it never met: other seeds of the algorithms "
     "met in training, and {}. 'return' of foraging is the share of the food; of skirmish the share of battles won."
 )
+OLD = "All of it was made by version 0.1 and has not been made again with this one."
+FIRST_FORM = (
+    " OMG is its first form: subgoals of 64 noisy columns about everything in sight, a prior that moves while Q learns. "
+    "The form that was rebuilt, where goals are hidden: [team_goals.md](team_goals.md)."
+)
 NOTES = {
+    "lbf": "Some seeds had `trainer.stop_at` and ended early, others not: one mean holds both.",
     "spread": "Today's package pays half of what the first particle games paid (team_spread_scale.md): twice these "
     "returns stand beside the published -126.6 (QMIX) and -131.0 (VDN).",
     "skirmish": "To be read with the steps that each case had and the number of its seeds: one shows little. Win "
@@ -42,9 +48,9 @@ NOTES = {
     "of version 0.1 won 0.78 of 3m with every seed, which is what a blind script wins that walks east "
     "and shoots enemy 1, else 2, else 0; they were made before its critic was PyMARL's, and have been "
     "taken out.",
-    "omg": PARTNERS.format("all of QMIX"),
-    "omg_parts": PARTNERS.format("all of QMIX"),
-    "omg_8m": PARTNERS.format("all of VDN"),
+    "omg": PARTNERS.format("all of QMIX") + FIRST_FORM,
+    "omg_parts": PARTNERS.format("all of QMIX") + FIRST_FORM,
+    "omg_8m": PARTNERS.format("all of VDN") + FIRST_FORM,
 }
 
 
@@ -70,6 +76,8 @@ def page(suite: str) -> str:
     lines += [f"| {' | '.join(row[title] for title in head)} |" for row in rows]
     if suite == "skirmish":
         lines += ["", "What all scripts and the planner win: [team_scripts.md](team_scripts.md)."]
+    if not any("commit" in run for runs in cases.values() for run in runs):
+        lines += ["", OLD]
     lines += ["", NOTES[suite]] if suite in NOTES else []
     used = ", ".join(f"{k} {v}" for k, v in record["versions"].items())
     lines += ["", f"Versions: {used}", "", "Commands:", ""]

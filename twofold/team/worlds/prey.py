@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from twofold.core.experience import Array
@@ -12,7 +14,7 @@ from twofold.team.worlds.space import Foreign
 class Prey(Foraging):
     """N games; at the end of a step each prey takes one to a free cell beside it with a given probability."""
 
-    state = (*Foraging.state, "drawn")
+    state: ClassVar[tuple[str, ...]] = (*Foraging.state, "drawn")
 
     def __init__(self, env: Foreign, rows: int, limit: int, walks: float) -> None:
         super().__init__(env, rows, limit)
