@@ -46,7 +46,7 @@ NOTES = {
     "bootstrapped; it is an end now. qmix_plus on 5m_vs_6m had eased training battles "
     "(`env_args.train_ease=0.4`, no test is eased); seed 90 was the first tried, with no other setting beside it. Its "
     "validations: 0.00 of 32 battles after 200k steps, 0.19 after 300k, 0.41 after 400k, 0.47 after 500k, 0.81 after "
-    "600k. Seed 0 with the same settings was slower and was stopped after 424k: none of 64 won at full strength, 0.46 of "
+    "600k. Seed 0 with the same settings was slower and was stopped after 430k: none of 64 won at full strength, 0.46 of "
     "the eased ones. What a run needs differs that much, so the mark of 0.5 is reached by one seed, not shown for three. "
     "qmix on 5m_vs_6m is without easing. 2s3z, 3s5z, 8m_vs_9m and 3s_vs_5z have no result yet, 8m no third seed. COMA has "
     "none: its runs of version 0.1 won 0.78 of 3m with every seed, which is what a blind script wins that walks east "
