@@ -14,10 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from team import versions
+from torch import Tensor
 
+from twofold.assemble import load_policy
 from twofold.base.statistics import half_interval
+from twofold.core.experience import Array
+from twofold.rows.world import make_world
 from twofold.show import style
+from twofold.team.models import about
+from twofold.team.omg import OMGPolicy
+from twofold.team.seating import greedy
 
 RESULTS = Path(__file__).resolve().parent / "results" / "team"
 ORDER = ("iql", "iql_am", "iql_omg", "iql_omg_am")
@@ -35,6 +43,8 @@ WORLDS = {
     "foraging": "Foraging, 6 x 6, two foods that need both players, 30 steps at most",
     "prey": "Predators: the same, and each prey takes a step with probability 0.2",
 }
+PLACES = ("before", "now", "in the next 5 steps", "later")
+GAMES = 64
 Run = dict[str, Any]
 
 
@@ -57,10 +67,52 @@ def run_of(folder: Path) -> Run:
         "episodes": test["test_partners"]["return"]["episodes"],
         "last_score": unmet[-1]["return"]["mean"],
         "model": {name: last[f"learner/{name}"] for name in MODEL if f"learner/{name}" in last},
+        "lies": lies(folder),
         "command": f"twofold {' '.join(words)}",
         "commit": about["commit"],
         "curve": [[line["step"], line["return"]["mean"]] for line in unmet],
     }
+
+
+def lies(folder: Path) -> dict[str, float]:
+    """Of 64 games: how often the state nearest to the inferred subgoal is a past one, this one, one ahead."""
+    loaded = load_policy(folder)
+    world, policy = make_world(loaded.config, purpose="test_partners", rows=GAMES), greedy(loaded, GAMES)
+    if not isinstance(policy, OMGPolicy):
+        return {}
+    columns, infer, goals = policy.cfg.subgoal_columns, policy.condition, list[Tensor]()
+
+    def watched(seen: Tensor, obs: dict[str, Array]) -> tuple[Tensor, Tensor]:
+        found = infer(seen, obs)
+        goals.append(found[0].clone())
+        return found
+
+    policy.condition = watched  # type: ignore[method-assign]
+    obs, _ = world.reset(seed=[5_000 + game for game in range(GAMES)])
+    policy.reset(np.ones(GAMES, bool))
+    playing, seen, played = np.ones(GAMES, bool), list[Tensor](), list[Array]()
+    while playing.any():
+        seen.append(torch.from_numpy(np.array(obs["obs"][:, 0])))
+        played.append(playing.copy())
+        obs, _, terminated, truncated, _ = world.step(policy.act(obs))
+        playing &= ~(terminated | truncated)
+    with torch.no_grad():
+        states = about(torch.stack(seen), columns)
+        embedded = policy.prior.encode(policy.prior.standardised(states))[0]
+    return places(torch.stack(goals), embedded, states, np.stack(played))
+
+
+def places(goals: Tensor, embedded: Tensor, states: Tensor, played: Array) -> dict[str, float]:
+    """Shares of `PLACES`; a state that reads as the present one is the present."""
+    counts = np.zeros(len(PLACES))
+    for game in range(GAMES):
+        steps = np.flatnonzero(played[:, game])
+        nearest = torch.cdist(goals[steps, game], embedded[steps, game]).argmin(-1)
+        for at, found in enumerate(nearest.tolist()):
+            same = bool((states[steps[found], game] == states[steps[at], game]).all())
+            ahead = found - at
+            counts[1 if same else 0 if ahead < 0 else 2 if ahead <= 5 else 3] += 1
+    return dict(zip(PLACES, (counts / counts.sum()).tolist(), strict=True))
 
 
 def take(world: str, folders: list[Path]) -> None:
@@ -118,11 +170,20 @@ def section(world: str, runs: list[Run]) -> list[str]:
         ]
         for one in models
     ]
-    return (
-        [*lines, "", *table(["at the end, mean over seeds", *(MODEL[n] for n in names)], rows)]
-        if models
-        else lines
-    )
+    if models:
+        lines += ["", *table(["at the end, mean over seeds", *(MODEL[n] for n in names)], rows)]
+    return lines + where(by)
+
+
+def where(by: dict[str, list[Run]]) -> list[str]:
+    """What the inferred subgoals of the learners that have any point at."""
+    rows = [
+        [name, *(f"{np.mean([run['lies'][place] for run in found]):.2f}" for place in PLACES)]
+        for name, found in by.items()
+        if found[0]["lies"]
+    ]
+    told = "Where the state lies that is nearest to the inferred subgoal, 64 test games a seed:"
+    return ["", told, "", *table(["shares of steps", *PLACES], rows)] if rows else []
 
 
 def page(record: dict[str, Any]) -> str:

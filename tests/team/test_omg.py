@@ -397,5 +397,5 @@ def test_q_is_iql_until_the_prior_is_frozen_when_the_prior_comes_first():
         assert (columns == 0).all()
     learner.update(episodes())
     assert (columns != 0).any()
-    with pytest.raises(ConfigError, match="prior_first=true needs learner.model_columns=zero"):
+    with pytest.raises(ConfigError, match=r"prior_first=true needs learner\.model_columns=zero"):
         omg(prior_first=True, model_columns="uniform")
