@@ -50,8 +50,8 @@ NOTES = {
     "strength, 0.46 of the eased ones. What a run needs differs that much, so the mark of 0.5 is reached by one seed, "
     "not shown for three. qmix on 5m_vs_6m is without easing. 2s3z, 3s5z, 8m_vs_9m and 3s_vs_5z have no result yet, 8m "
     "no third seed. COMA has none: its runs of version 0.1 won 0.78 of 3m with every seed, which is what a blind "
-    "script wins that walks east and shoots enemy 1, else 2, else 0; they were made before its critic was PyMARL's, and have "
-    "been taken out.",
+    "script wins that walks east and shoots enemy 1, else 2, else 0; they were made before its critic was PyMARL's, "
+    "and have been taken out.",
     "omg": PARTNERS.format("all of QMIX") + FIRST_FORM,
     "omg_parts": PARTNERS.format("all of QMIX") + FIRST_FORM,
     "omg_8m": PARTNERS.format("all of VDN") + FIRST_FORM,
