@@ -48,6 +48,7 @@ SCRIPTS = {  # which script makes the results whose names begin so; the longest 
     "crystal_chemistry": "crystal_chemistry.py",
     "crystal_reference": "crystal_reference.py",
     "team": "team.py",
+    "team_goals": "team_goals.py",
     "team_peers": "team_peers.py",
     "team_scripts": "team_scripts.py",
     "team_speed": "team_speed.py",

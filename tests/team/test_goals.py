@@ -79,3 +79,52 @@ def test_goals_of_tests_are_never_met_before():
         GoalsConfig(met=("top",), unmet=("top",))
     with pytest.raises(ConfigError, match="in sight"):
         goals(GoalsConfig(id="Foraging-2s-8x8-2p-2f-coop-v3"), rows=1, purpose="train")
+
+
+def test_a_nearsighted_learner_sees_what_is_near_and_its_partner_everything():
+    near, all_seeing = (
+        goals(GoalsConfig(sight=sight, time_limit=20), rows=64, purpose="train") for sight in (2, 0)
+    )
+    obs, whole = (world.reset(seed=list(range(64)))[0]["obs"][:, 0] for world in (near, all_seeing))
+    things, there = (seen[:, :12].reshape(64, 4, 3) for seen in (obs, whole))
+    away = np.abs(there[:, :, :2] - there[:, 2:3, :2]).max(-1)
+    hidden = away > 2
+    assert hidden.any() and not hidden.all(1).any()
+    assert (things[hidden] == [-1, -1, 0]).all()
+    np.testing.assert_array_equal(things[~hidden], there[~hidden])
+    np.testing.assert_array_equal(obs[:, 12:], whole[:, 12:])
+    for _ in range(10):  # the partner walks as it does beside one who sees everything
+        stand = np.zeros((64, 1), np.int64)
+        played = [world.step(stand)[0]["others"] for world in (near, all_seeing)]
+        np.testing.assert_array_equal(*played)
+
+
+def test_prey_walk_to_free_cells_the_same_way_after_a_resume():
+    world, other = (goals(GoalsConfig(walks=0.5, time_limit=20), rows=64, purpose="train") for _ in range(2))
+    world.reset(seed=list(range(64)))
+    stand, moved = np.zeros((64, 1), np.int64), 0
+    for _ in range(5):
+        before = world.inner._food.copy()
+        world.step(stand)
+        living = before[..., 2] > 0
+        apart = np.abs(world.inner._food[..., :2] - before[..., :2]).sum(-1)
+        assert apart.max() <= 1 and (apart[~living] == 0).all()
+        moved += apart[living].mean() / 5
+        there = np.concatenate([world.inner._place, world.inner._food[..., :2]], 1)
+        assert ((there >= 0) & (there < 8)).all()
+        alone = np.abs(there[:, :, None] - there[:, None]).sum(-1) + 99 * np.eye(4, dtype=int)
+        assert (alone[:, :, :2] > 0).all()  # nobody stands where a player does
+    assert 0.3 < moved < 0.5  # half of the time, less where somebody is in the way
+    other.reset(seed=[0] * 64)
+    other.restore(world.snapshot())
+    for _ in range(5):
+        np.testing.assert_array_equal(world.step(stand)[0]["obs"], other.step(stand)[0]["obs"])
+
+
+def test_a_partner_follows_its_prey():
+    policy = Forager("top", 2, rows=1, players=2, size=SIZE, walks=True)
+    policy.act(seen())
+    policy.act(seen(food=[[2, 6, 2], [6, 2, 2]]))
+    assert policy.target[0, 0].tolist() == [2, 6]
+    policy.act(seen(food=[[7, 2, 2], [-1, -1, 0]]))  # it was caught: the other one
+    assert policy.target[0, 0].tolist() == [7, 2]

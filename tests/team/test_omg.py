@@ -367,3 +367,35 @@ def test_subgoals_learn_to_predict_the_others_actions_when_asked_to():
     assert "learner/model_loss" not in plain.metrics()
     with pytest.raises(ConfigError, match="other agents to model"):
         OMG(OMGConfig(action_weight=1.0), **parts(TeamShape(1, 5, 7, 4, 6)))
+
+
+def test_subgoals_can_be_about_some_columns_alone():
+    learner, batch = omg(subgoal_columns=(1, 3), prior_updates=1), episodes()
+    for _ in range(2):
+        learner.update(batch)  # the prior is frozen after the first
+    assert learner.prior.encode.net(torch.zeros(1, 2)).shape == (1, 2 * OMG_SMALL["subgoal_dim"])
+    data = rows_of(batch, SHAPE.limit)
+    other = data.obs.clone()
+    other[..., [0, 2]] += 1.0  # what subgoals are not about
+    same, moved = (learner._embed(learner._improve_prior(obs, data)) for obs in (data.obs, other))
+    torch.testing.assert_close(same, moved)
+    with pytest.raises(ConfigError, match="subgoal_columns: the state has the columns 0 to"):
+        omg(subgoal_columns=(SHAPE.obs,))
+
+
+def test_a_prior_of_other_columns_is_refused(tmp_path):
+    prior_run(tmp_path, subgoal_columns=(0, 1))
+    with pytest.raises(CheckpointError, match=r"subgoal_columns=\[0, 1\], this run has \[1, 2\]"):
+        omg(prior=str(tmp_path), subgoal_columns=(1, 2)).update(episodes())
+
+
+def test_q_is_iql_until_the_prior_is_frozen_when_the_prior_comes_first():
+    learner = omg(prior_first=True, prior_updates=3)
+    columns = learner.q.agent.enter[:, learner.nets.columns : -1]  # the weights of the subgoal
+    for _ in range(3):
+        learner.update(episodes())
+        assert (columns == 0).all()
+    learner.update(episodes())
+    assert (columns != 0).any()
+    with pytest.raises(ConfigError, match=r"prior_first=true needs learner\.model_columns=zero"):
+        omg(prior_first=True, model_columns="uniform")

@@ -295,3 +295,23 @@ def test_a_broken_map_is_a_config_error(tmp_path, content):
     path.write_text(content)
     with pytest.raises(ConfigError):
         skirmish(map_name=str(path))
+
+
+def test_only_training_battles_are_eased_and_a_whole_side_alike():
+    worlds = {
+        purpose: Skirmish(SkirmishConfig(map_name="2s3z", train_ease=0.4), rows=64, purpose=purpose)
+        for purpose in ("train", "eval")
+    }
+    left = {}
+    for purpose, world in worlds.items():
+        world.reset(seed=list(range(64)))
+        battle, field = world.battle, world.field
+        share = battle.health / field.each("health")
+        assert (share[:, : field.allies] == 1).all()
+        left[purpose] = share[:, field.allies :]
+        np.testing.assert_allclose(
+            battle.shield[:, field.allies :] / field.each("shield")[field.allies :], left[purpose], rtol=1e-6
+        )
+    assert (left["eval"] == 1).all()
+    np.testing.assert_allclose(left["train"], left["train"][:, :1].repeat(5, 1), rtol=1e-6)
+    assert 0.6 <= left["train"].min() < 0.65 and 0.95 < left["train"].max() <= 1

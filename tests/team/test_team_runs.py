@@ -112,7 +112,7 @@ def test_pymarls_names_reach_our_settings():
 
 
 def test_cuda_that_is_asked_for_is_an_error_not_a_silent_change():
-    with pytest.raises(UserError, match="use_cuda=True"):
+    with pytest.raises(UserError, match="use_cuda=True is device=cuda here"):
         translate({"config": "qmix"}, {"use_cuda": True})
 
 
@@ -204,6 +204,12 @@ def test_epymarls_gymma_is_the_world_of_its_key(key, env, id):
 def test_a_key_of_gymma_that_is_not_here_names_what_is(key):
     with pytest.raises(ConfigError, match="--env-config=lbf and rware, pz-mpe-simple-spread"):
         translate({"config": "qmix", "env-config": "gymma"}, {"env_args.key": key})
+
+
+@pytest.mark.parametrize("name", ["smaclite", "sc2v2"])
+def test_other_names_of_battles_name_the_worlds_that_are_here(name):
+    with pytest.raises(ConfigError, match=f"--env-config={name} is not here: --env-config=skirmish"):
+        translate({"config": "qmix", "env-config": name}, {"env_args.map_name": "MMM"})
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from twofold.base.errors import ConfigError
 from twofold.nets import MLP
 from twofold.nets.recurrent import Recurrent
 from twofold.team.optimise import Weights
@@ -46,6 +47,18 @@ def divergences(mean: Tensor, log_variance: Tensor, other_mean: Tensor, other_lo
     ratio = log_variance - other_log_variance
     apart = (mean - other_mean).square() * torch.exp(-other_log_variance)
     return 0.5 * (ratio.exp() + apart - 1 - ratio)
+
+
+def modelled(state: int, columns: tuple[int, ...]) -> int:
+    """How many columns of a state of this width the models see."""
+    if any(not 0 <= column < state for column in columns):
+        raise ConfigError(f"learner.subgoal_columns: the state has the columns 0 to {state - 1}")
+    return len(columns) or state
+
+
+def about(state: Tensor, columns: tuple[int, ...]) -> Tensor:
+    """The columns of states [..., s] that the models see."""
+    return state[..., list(columns)] if columns else state
 
 
 class Prior(nn.Module):

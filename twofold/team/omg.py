@@ -6,7 +6,6 @@ future state that the selector chose, g what the Q network sees. See docs/algori
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, Unpack
@@ -16,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from twofold.base.device import check_cpu
-from twofold.base.errors import CheckpointError, UserError
+from twofold.base.errors import CheckpointError, ConfigError, UserError
 from twofold.base.regular import is_there
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array, Obs
@@ -35,6 +34,7 @@ from twofold.team.conditioned import (
     whom,
 )
 from twofold.team.episodes import Episode
+from twofold.team.hits import HitRatio, exists
 from twofold.team.learning import EpisodeLearner, Given, load_named, weights_of
 from twofold.team.models import (
     ACTIVE,
@@ -42,9 +42,11 @@ from twofold.team.models import (
     Normal,
     Prior,
     SubgoalModel,
+    about,
     action_loss,
     divergence,
     improve_prior,
+    modelled,
 )
 from twofold.team.optimise import Weights
 
@@ -59,8 +61,15 @@ class OMGConfig(ConditionedConfig):
     prior_updates: int = setting(
         "the prior is frozen after this many, when it is trained here", default=500, ge=1, unit="updates"
     )
+    prior_first: bool = setting(
+        "Q sees zeros in place of subgoals until the prior is frozen; needs model_columns=zero", default=False
+    )
     obs_is_state: bool = setting(
         "subgoals are about the agent's observations; false: about the global state", default=True
+    )
+    subgoal_columns: tuple[int, ...] = setting(
+        "columns of the state that subgoals are about, for example those of the partner; empty: all",
+        default=(),
     )
     selector: Literal["optimistic", "conservative"] = setting(
         "which future state is the subgoal: of highest value, or of lowest (general-sum games)",
@@ -101,6 +110,10 @@ class OMGConfig(ConditionedConfig):
     mix_finish: float = setting("final value of that probability", default=0.0, ge=0, le=1)
     mix_updates: float = setting("it falls over this long", default=10_000.0, gt=0, unit="updates")
 
+    def __post_init__(self) -> None:
+        if self.prior_first and self.model_columns != "zero":
+            raise ConfigError("learner.prior_first=true needs learner.model_columns=zero: Q acts before, too")
+
     @property
     def kl_share(self) -> float:
         """The weight of a KL that is summed over the subgoal's columns."""
@@ -116,7 +129,7 @@ class OMG(EpisodeLearner):
         check_cpu(self.nets.place, "subgoals are learned")
         self.cfg, self.rng, generator = cfg, given["rngs"]["omg"], self.nets.generator
         self._normal = Normal(self.rng)
-        state = self.shape.obs if cfg.obs_is_state else self.shape.state
+        state = modelled(self.shape.obs if cfg.obs_is_state else self.shape.state, cfg.subgoal_columns)
         self.q = ConditionedQ(cfg, self.nets, cfg.subgoal_dim)
         self.prior = Prior(state, cfg.model_hidden, cfg.subgoal_dim, generator=generator)
         widths = {"history": cfg.history, "hidden": cfg.model_hidden, "size": cfg.subgoal_dim}
@@ -146,8 +159,15 @@ class OMG(EpisodeLearner):
     def _need_prior(self) -> None:
         """Take the prior of its own run, if there is to be one; whoever only acts needs none."""
         if self.cfg.prior and not self._prior_ready:
-            load_prior(self.prior, Path(self.cfg.prior), obs_is_state=self.cfg.obs_is_state)
+            cfg = self.cfg
+            load_prior(
+                self.prior, Path(cfg.prior), obs_is_state=cfg.obs_is_state, columns=cfg.subgoal_columns
+            )
             self._prior_ready = True
+
+    @property
+    def _prior_learns(self) -> bool:
+        return not self.cfg.prior and self.updates <= self.cfg.prior_updates
 
     # ---- learning ----
 
@@ -165,6 +185,8 @@ class OMG(EpisodeLearner):
         g = g_hat.clone()
         selected = torch.from_numpy(self.rng.random(step.shape)) < self.mix(self.updates)
         g[:-1] = torch.where(selected.unsqueeze(-1), g_bar, g_hat[:-1])
+        if self.cfg.prior_first and self._prior_learns:
+            g.zero_()  # no gradient reaches the columns' weights, which are zero: Q is IQL until then
         self._metrics |= self.q.improve(data, g, held=True)
         self._improve_model(mean, log_variance, sampled, history, state, (g_bar, g_bar_log_variance), data)
         self._count_steps(step, data.mask)
@@ -179,7 +201,8 @@ class OMG(EpisodeLearner):
 
     def _improve_prior(self, state: Tensor, data: RowBatch) -> Tensor:
         """The states as the models see them, after the prior learned from them, if it still does."""
-        learns = not self.cfg.prior and self.updates <= self.cfg.prior_updates
+        state = about(state, self.cfg.subgoal_columns)
+        learns = self._prior_learns
         if learns and self.cfg.standardise_states:
             self.prior.measure(state[:-1], data.mask)
         seen = self.prior.standardised(state)
@@ -223,7 +246,7 @@ class OMG(EpisodeLearner):
         avail = data.avail[:-1]
         best, total, count = torch.full(data.mask.shape, -torch.inf), *torch.zeros(2, *data.mask.shape)
         chosen = torch.zeros(data.mask.shape, dtype=torch.int64)
-        played = _exists(data.mask)
+        played = exists(data.mask)
         for k in range(1, self.cfg.horizon + 1):
             ahead = torch.arange(steps).add(k).clamp(max=steps)
             goal = means[ahead]
@@ -231,9 +254,9 @@ class OMG(EpisodeLearner):
                 goal = goal + torch.exp(0.5 * log_variances[ahead]) * self._normal(*goal.shape)
             q = self.q.peek(self.q.agent, goal, memory, slice(0, steps))
             value = sign * (q * avail).sum(-1) / avail.sum(-1).clamp(min=1)
-            exists = (played[ahead] > 0) & (torch.arange(steps) + k <= steps).unsqueeze(-1)
-            total, count = total + torch.where(exists, value, 0.0), count + exists
-            better = exists & (value > best)
+            there = (played[ahead] > 0) & (torch.arange(steps) + k <= steps).unsqueeze(-1)
+            total, count = total + torch.where(there, value, 0.0), count + there
+            better = there & (value > best)
             best, chosen = torch.where(better, value, best), torch.where(better, k, chosen)
         told = (count > 1) & (data.mask > 0)
         apart = (best - total / count.clamp(min=1))[told]
@@ -289,55 +312,6 @@ class OMG(EpisodeLearner):
         self._prior_ready = True
 
 
-class HitRatio:
-    """How often the state of the episode nearest to the inferred subgoal is one of the next H; by chance, and here."""
-
-    def __init__(self, horizon: int) -> None:
-        self.horizon, self._ratio, self._chance = horizon, math.nan, math.nan
-        self._seen: tuple[Tensor, Tensor, Tensor] | None = None
-
-    def see(self, inferred: Tensor, embedded: Tensor, mask: Tensor) -> None:
-        """Subgoals [T + 1, R, g], embedded states [T + 1, R, g] and played steps [T, R] of an update."""
-        self._seen = (inferred, embedded, mask)
-
-    def ratio(self) -> float:
-        """Computed when it is asked for: an update need not wait for it."""
-        self._measure()
-        return self._ratio
-
-    def chance(self) -> float:
-        """What a subgoal nearest to any state of its episode, all alike, would have reached."""
-        self._measure()
-        return self._chance
-
-    def _measure(self) -> None:
-        if self._seen is None:
-            return
-        (inferred, embedded, mask), self._seen = self._seen, None
-        apart = torch.cdist(inferred[:-1].transpose(0, 1), embedded.transpose(0, 1))  # [R, T, T + 1]
-        exists = _exists(mask).t().unsqueeze(1)
-        nearest = apart.masked_fill(exists == 0, torch.inf).argmin(-1)
-        offset = nearest - torch.arange(len(mask))
-        hit = ((offset >= 1) & (offset <= self.horizon)).float() * mask.t()
-        self._ratio = float(hit.sum() / mask.sum())
-        left = mask.sum(0) - torch.arange(len(mask)).unsqueeze(-1)  # states ahead of each step
-        random = left.clamp(0, self.horizon) / (mask.sum(0) + 1)
-        self._chance = float((random * mask).sum() / mask.sum())
-
-    def state_dict(self) -> State:
-        found = {"ratio": self.ratio(), "chance": self.chance()}
-        return {name: None if math.isnan(value) else value for name, value in found.items()}
-
-    def load_state_dict(self, state: State) -> None:
-        found = {name: math.nan if value is None else float(value) for name, value in state.items()}
-        self._ratio, self._chance, self._seen = found["ratio"], found["chance"], None
-
-
-def _exists(mask: Tensor) -> Tensor:
-    """State t exists if step t - 1 was played: [T, R] -> [T + 1, R]."""
-    return torch.cat([torch.ones_like(mask[:1]), mask])
-
-
 class OMGPolicy(ConditionedPolicy):
     """Acts with the subgoal that it infers from what was seen so far; `ready` is called before the first action."""
 
@@ -372,7 +346,8 @@ class OMGPolicy(ConditionedPolicy):
         history, memory = self.model.remember(seen.flatten(0, 1), before)
         if self.cfg.history_before:
             history = self.model.before(before)
-        mean, _ = self.model(history, self.prior.standardised(state).flatten(0, 1))
+        state = self.prior.standardised(about(state, self.cfg.subgoal_columns))
+        mean, _ = self.model(history, state.flatten(0, 1))
         return mean, memory
 
 
@@ -382,7 +357,7 @@ def _ratio(signal: Tensor, noise: Tensor, mask: Tensor) -> Tensor:
     return signal[played].std(0).mean() / noise[played].std(0).mean().clamp(min=1e-8)
 
 
-def load_prior(prior: Prior, run: Path, *, obs_is_state: bool) -> None:
+def load_prior(prior: Prior, run: Path, *, obs_is_state: bool, columns: tuple[int, ...] = ()) -> None:
     """The prior of a finished `omg_prior` run."""
     found = Checkpoints(run / "checkpoints").look()
     saved = found[1].get("learner") if found is not None and isinstance(found[1], dict) else None
@@ -394,5 +369,9 @@ def load_prior(prior: Prior, run: Path, *, obs_is_state: bool) -> None:
         raise CheckpointError(
             f"learner.prior: {run} was trained with obs_is_state={bool(saved['obs_is_state'])}, "
             f"this run has obs_is_state={obs_is_state}: they must be the same"
+        )
+    if (others := tuple(saved.get("subgoal_columns", ()))) != columns:
+        raise CheckpointError(
+            f"learner.prior: {run} was trained with subgoal_columns={list(others)}, this run has {list(columns)}"
         )
     load_named(prior, saved["named_prior"], "prior")

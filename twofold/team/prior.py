@@ -15,7 +15,7 @@ from twofold.team.agents import TeamPolicy
 from twofold.team.conditioned import rows_of
 from twofold.team.episodes import Episode
 from twofold.team.learning import EpisodeLearner, Given, named
-from twofold.team.models import Normal, Prior, improve_prior
+from twofold.team.models import Normal, Prior, about, improve_prior, modelled
 from twofold.team.optimise import Weights
 
 
@@ -25,6 +25,10 @@ class PriorConfig:
 
     obs_is_state: bool = setting(
         "subgoals are about the agent's observations; false: about the global state", default=True
+    )
+    subgoal_columns: tuple[int, ...] = setting(
+        "columns of the state that subgoals are about, for example those of the partner; empty: all",
+        default=(),
     )
     subgoal_dim: int = setting("columns of a subgoal", default=64, ge=1)
     model_hidden: int = setting("width of encoder and decoder", default=128, ge=1)
@@ -46,7 +50,7 @@ class PriorLearner(EpisodeLearner):
         super().__init__(**given)
         check_cpu(self.nets.place, "priors are learned")
         self.cfg = cfg
-        state = self.shape.obs if cfg.obs_is_state else self.shape.state
+        state = modelled(self.shape.obs if cfg.obs_is_state else self.shape.state, cfg.subgoal_columns)
         self.prior = Prior(state, cfg.model_hidden, cfg.subgoal_dim, generator=self.nets.generator)
         self.agent = self.nets.agent()
         self.weights = Weights(self.prior, cfg.lr)
@@ -62,7 +66,7 @@ class PriorLearner(EpisodeLearner):
     def learn(self, batch: Episode, steps: int) -> None:
         """One step of the VAE."""
         data = rows_of(batch, steps)
-        state = (data.obs if self.cfg.obs_is_state else data.state)[:-1]
+        state = about((data.obs if self.cfg.obs_is_state else data.state)[:-1], self.cfg.subgoal_columns)
         if self.cfg.standardise_states:
             self.prior.measure(state, data.mask)
         weight = self.cfg.kl_weight / (self.cfg.subgoal_dim if self.cfg.kl_mean else 1)
@@ -70,5 +74,12 @@ class PriorLearner(EpisodeLearner):
         self._metrics = improve_prior(self.weights, self.prior, seen, data.mask, self._normal, weight)
 
     def state_dict(self) -> State:
-        about = {"named_prior": named(self.prior), "obs_is_state": self.cfg.obs_is_state}
-        return super().state_dict() | about
+        cfg, kept = self.cfg, {"named_prior": named(self.prior)}
+        return (
+            super().state_dict()
+            | kept
+            | {
+                "obs_is_state": cfg.obs_is_state,
+                "subgoal_columns": list(cfg.subgoal_columns),
+            }
+        )

@@ -208,10 +208,17 @@ _GYMMA = {
     "pz-mpe-simple-speaker-listener": "mpe_speaker_listener",
 }
 
+_BATTLES = ("smaclite", "sc2v2", "sc2wrapped", "smac")  # other names of StarCraft-like battles
+
 
 def _gymma(options: Options, settings: Values) -> tuple[Options, Values]:
     """--env-config=gymma with env_args.key=lbforaging:... as the world that it is here."""
-    if options.get("env-config") != "gymma":
+    if (name := options.get("env-config")) in _BATTLES:
+        raise ConfigError(
+            f"--env-config={name} is not here: --env-config=skirmish env_args.map_name=... has SMAC's 23 maps without "
+            "the game, --env-config=sc2 is StarCraft II itself"
+        )
+    if name != "gymma":
         return options, settings
     key = str(settings.get("env_args.key", ""))
     found = next((name for start, name in _GYMMA.items() if key.startswith(start)), None)
@@ -237,7 +244,9 @@ def _pre_training(options: Options, settings: Values) -> Options:
 def _check_device(settings: Values) -> None:
     """CUDA that is asked for and absent is an error, never a silent change."""
     if settings.pop("use_cuda", False):
-        raise UserError("use_cuda=True: twofold computes on the CPU; leave it out, or say use_cuda=False")
+        raise UserError(
+            "use_cuda=True is device=cuda here (device=auto: a GPU if there is one); without either the CPU computes"
+        )
 
 
 def _check_mode(settings: Values) -> None:

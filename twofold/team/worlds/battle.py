@@ -47,8 +47,11 @@ class Battle:
         np.fill_diagonal(self._touch, 0.0)
         self._armed = field.damage.max(axis=1) > 0
 
-    def place(self, row: int, rng: np.random.Generator) -> None:
-        """Start the battle of one row: jittered places, weapons at different moments of their cooldown."""
+    def place(self, row: int, rng: np.random.Generator, ease: float = 0.0) -> None:
+        """Start the battle of one row: jittered places, weapons at different moments of their cooldown.
+
+        The enemies of an eased battle lack one drawn share of their strength, between none and `ease`.
+        """
         field, units = self.field, len(self.field.kinds)
         jitter = rng.uniform(-0.3, 0.3, (units, 2)) + np.repeat(
             rng.uniform(-0.75, 0.75, (2, 2)), (field.allies, field.enemies), axis=0
@@ -57,6 +60,10 @@ class Battle:
         self.health[row], self.shield[row] = field.each("health"), field.each("shield")
         self.energy[row], self.quiet[row], self.aim[row] = field.each("energy"), 0, -1
         self.cooldown[row] = rng.uniform(0, LOOPS, units)
+        if ease:
+            left = 1 - rng.uniform(0, ease)
+            self.health[row, field.allies :] *= left
+            self.shield[row, field.allies :] *= left
 
     @property
     def alive(self) -> Array:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from twofold.core.experience import Array
@@ -41,7 +43,7 @@ def can_batch(env: Foreign) -> bool:
 class Foraging(Arrays, TeamWorld):
     """N games of one kind; `env` is one of them, used to begin episodes exactly as the package does."""
 
-    state = ("place", "level", "food", "spawned", "step", "foraged")
+    state: ClassVar[tuple[str, ...]] = ("place", "level", "food", "spawned", "step", "foraged")
 
     def __init__(self, env: Foreign, rows: int, limit: int) -> None:
         self.metadata, self.render_mode = dict(METADATA), "rgb_array"

@@ -15,6 +15,8 @@ from twofold.team.seating import Group, Seating
 from twofold.team.worlds.foraging import LOAD, MOVES, Foraging
 from twofold.team.worlds.packages import LBFConfig, lbf
 from twofold.team.worlds.partnered import Seated
+from twofold.team.worlds.prey import Prey
+from twofold.team.worlds.space import TeamObs
 
 Goal = Literal[
     "nearest", "farthest", "top", "bottom", "left", "right", "nearest_to_mate", "farthest_from_mate"
@@ -27,6 +29,19 @@ class GoalsConfig:
 
     id: str = setting(
         "a game of lbforaging in which everything is in sight", default="Foraging-8x8-2p-2f-coop-v3"
+    )
+    sight: int = setting(
+        "how many cells the learner sees each way; what is farther is hidden from it, never from its partners; "
+        "0: everything",
+        default=0,
+        ge=0,
+        unit="cells",
+    )
+    walks: float = setting(
+        "probability that a food takes a step: above 0 it is prey, which must be caught together",
+        default=0.0,
+        ge=0,
+        le=1,
     )
     time_limit: int = setting("longest episode", default=50, ge=1, unit="steps")
     met: tuple[Goal, ...] = setting(
@@ -49,19 +64,41 @@ def goals(cfg: GoalsConfig, *, rows: int, purpose: str) -> Seated:
     inner = lbf(LBFConfig(id=cfg.id, time_limit=cfg.time_limit), rows=rows, purpose=purpose)
     if not isinstance(inner, Foraging):
         raise ConfigError(f"env_args.id={cfg.id}: the partners need a game in which everything is in sight")
+    if cfg.walks:
+        inner = Prey(inner.env, rows, cfg.time_limit, cfg.walks)
     chosen = cfg.unmet if purpose == "test_partners" else cfg.met
-    policies: list[Policy] = [Forager(goal, inner.foods, rows, inner.players, inner.size) for goal in chosen]
+    sizes = (inner.foods, rows, inner.players, inner.size)
+    policies: list[Policy] = [Forager(goal, *sizes, walks=cfg.walks > 0) for goal in chosen]
     group = Group(inner.players - cfg.seats, tuple(range(len(chosen))))
-    return Seated(
-        inner, Seating(policies, [group], agents=inner.players, free=cfg.seats, rows=rows, rotate=True)
-    )
+    seating = Seating(policies, [group], agents=inner.players, free=cfg.seats, rows=rows, rotate=True)
+    return Nearsighted(inner, seating, cfg.sight) if cfg.sight else Seated(inner, seating)
+
+
+class Nearsighted(Seated):
+    """Foraging whose learner sees only what is near; an unseen thing reads as in the package: -1, -1, 0."""
+
+    def __init__(self, inner: Foraging, seating: Seating, sight: int) -> None:
+        super().__init__(inner, seating)
+        self.foods, self.players, self.sight = inner.foods, inner.players, sight
+
+    def _view(self) -> TeamObs:
+        view = super()._view()
+        things = view["obs"][..., : 3 * (self.foods + self.players)]
+        things = things.reshape(*things.shape[:2], -1, 3)
+        away = np.abs(things[..., :2] - things[..., self.foods, None, :2]).max(-1)
+        seen = np.where((away > self.sight)[..., None], np.array([-1, -1, 0], np.float32), things)
+        view["obs"][..., : 3 * (self.foods + self.players)] = seen.reshape(*seen.shape[:2], -1)
+        return view
 
 
 class Forager:
     """Walks to the food that its goal names, stays with it until it is eaten, and loads it; for every seat."""
 
-    def __init__(self, goal: Goal, foods: int, rows: int, players: int, size: Array) -> None:
+    def __init__(
+        self, goal: Goal, foods: int, rows: int, players: int, size: Array, *, walks: bool = False
+    ) -> None:
         self.goal, self.foods, self.size = goal, foods, size
+        self.reach = int(walks)  # how far a food may have gone since it was seen
         self.target = np.full((rows, players, 2), -1, np.int64)  # -1: none
         self.before = np.full((rows, players, 2), -1, np.int64)  # where each stood
         self.waited = np.zeros((rows, players), np.int64)  # steps that each stood there
@@ -75,10 +112,11 @@ class Forager:
         food = seen[..., : 3 * self.foods].reshape(*seen.shape[:2], self.foods, 3)
         players = seen[..., 3 * self.foods :].reshape(*seen.shape[:2], -1, 3)
         place, mates, left = players[..., 0, :2], players[..., 1:, :2], food[..., 2] > 0
-        kept = ((food[..., :2] == self.target[..., None, :]).all(-1) & left).any(-1)
+        gone = np.where(left, np.abs(food[..., :2] - self.target[..., None, :]).sum(-1), 99)
+        kept, followed = gone.min(-1) <= self.reach, _pick(food[..., :2], gone.argmin(-1))
         cost = np.where(left, self._cost(food[..., :2], place, mates), np.inf)
-        wished = np.take_along_axis(food[..., :2], cost.argmin(-1)[..., None, None], 2)[..., 0, :]
-        self.target = np.where(kept[..., None], self.target, wished)
+        wished = _pick(food[..., :2], cost.argmin(-1))
+        self.target = np.where(kept[..., None], followed, wished)
         self.waited = np.where((place == self.before).all(-1), self.waited + 1, 0)
         self.before = place
         walk = self._walk(place, np.concatenate([food[..., :2], mates], 2))
@@ -117,6 +155,15 @@ class Forager:
         )
 
 
+def _pick(places: Array, which: Array) -> Array:
+    """One of the places [N, A, F, 2] for each seat, [N, A, 2]."""
+    picked: Array = np.take_along_axis(places, which[..., None, None], 2)[..., 0, :]
+    return picked
+
+
+_NO_WAY = 9_999  # farther than any cell
+
+
 def _ways(target: Array, taken: Array, size: Array) -> Array:
     """Steps to the nearest free cell beside the target from every cell, [N, A, height + 2, width + 2]; inf: none."""
     height, width = (int(side) + 2 for side in size)  # with a border, so that neighbours always exist
@@ -125,15 +172,25 @@ def _ways(target: Array, taken: Array, size: Array) -> Array:
     free[..., 1:-1, 1:-1] = True
     for k in range(taken.shape[2]):  # food that was eaten is at -1, on the border
         free[rows, seats, taken[..., k, 0] + 1, taken[..., k, 1] + 1] = False
-    far = np.full(free.shape, np.inf)
+    far = np.full(free.shape, _NO_WAY, np.int16)
     for step in MOVES[1:LOAD]:
         at = target + step + 1
         far[rows, seats, at[..., 0], at[..., 1]] = 0
-    far = np.where(free, far, np.inf)
-    for _ in range(height + width):
-        near = np.minimum.reduce([np.roll(far, shift, axis) for axis in (2, 3) for shift in (1, -1)])
-        far = np.where(free, np.minimum(far, near + 1), np.inf)
-    return far
+    far[~free] = _NO_WAY
+    inner, open_ = far[..., 1:-1, 1:-1], free[..., 1:-1, 1:-1]
+    above, below, left, right = (
+        far[..., :-2, 1:-1],
+        far[..., 2:, 1:-1],
+        far[..., 1:-1, :-2],
+        far[..., 1:-1, 2:],
+    )
+    for _ in range(height * width):
+        near = np.minimum(np.minimum(above, below), np.minimum(left, right)) + 1
+        closer = open_ & (near < inner)
+        if not closer.any():
+            break
+        inner[closer] = near[closer]
+    return np.where(far < _NO_WAY, far, np.inf)
 
 
 def _look(far: Array, at: Array) -> Array:

@@ -52,6 +52,12 @@ class SkirmishConfig:
     continuing_episode: bool = setting(
         "a time-out is a truncation, values bootstrap through it; PyMARL and SMAC have false", default=False
     )
+    train_ease: float = setting(
+        "enemies of training battles lack one drawn share of their strength, at most this; never in evaluations",
+        default=0.0,
+        ge=0,
+        lt=1,
+    )
     reward_sparse: bool = setting("1 for a win, -1 for a defeat, nothing before", default=False)
     reward_only_positive: bool = setting("own losses cost nothing", default=True)
     reward_negative_scale: float = setting("weight of own losses, where they cost", default=0.5, ge=0)
@@ -78,6 +84,7 @@ class Skirmish(TeamWorld):
         self.cfg, self.field = cfg, load_battlefield(cfg.map_name)
         self.metadata, self.render_mode = dict(METADATA), "rgb_array"
         self.battle = Battle(self.field, rows)
+        self._ease = cfg.train_ease if purpose == "train" else 0.0
         heals = self.field.each("heal")[: self.field.allies] > 0
         actions = ATTACK + max(self.field.enemies, self.field.allies if heals.any() else 0)
         self._healers = np.flatnonzero(heals)
@@ -98,7 +105,7 @@ class Skirmish(TeamWorld):
         seeds = seeds_of(seed, self.num_envs)
         mask = reset_mask(options, self.num_envs)
         for row in np.flatnonzero(mask):
-            self.battle.place(int(row), np.random.default_rng(seeds[row]))
+            self.battle.place(int(row), np.random.default_rng(seeds[row]), self._ease)
         self._last[mask], self._step[mask], self._over[mask], self.aims[mask] = 0, 0, False, -1
         self._refresh()
         return self._observe(), {}

@@ -1,0 +1,59 @@
+"""Whether inferred subgoals are reached, beside what chance would reach."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from twofold.core.protocols import State
+
+
+class HitRatio:
+    """How often the state of the episode nearest to the inferred subgoal is one of the next H; by chance, and here."""
+
+    def __init__(self, horizon: int) -> None:
+        self.horizon, self._ratio, self._chance = horizon, math.nan, math.nan
+        self._seen: tuple[Tensor, Tensor, Tensor] | None = None
+
+    def see(self, inferred: Tensor, embedded: Tensor, mask: Tensor) -> None:
+        """Subgoals [T + 1, R, g], embedded states [T + 1, R, g] and played steps [T, R] of an update."""
+        self._seen = (inferred, embedded, mask)
+
+    def ratio(self) -> float:
+        """Computed when it is asked for: an update need not wait for it."""
+        self._measure()
+        return self._ratio
+
+    def chance(self) -> float:
+        """What a subgoal nearest to any state of its episode, all alike, would have reached."""
+        self._measure()
+        return self._chance
+
+    def _measure(self) -> None:
+        if self._seen is None:
+            return
+        (inferred, embedded, mask), self._seen = self._seen, None
+        apart = torch.cdist(inferred[:-1].transpose(0, 1), embedded.transpose(0, 1))  # [R, T, T + 1]
+        there = exists(mask).t().unsqueeze(1)
+        nearest = apart.masked_fill(there == 0, torch.inf).argmin(-1)
+        offset = nearest - torch.arange(len(mask))
+        hit = ((offset >= 1) & (offset <= self.horizon)).float() * mask.t()
+        self._ratio = float(hit.sum() / mask.sum())
+        left = mask.sum(0) - torch.arange(len(mask)).unsqueeze(-1)  # states ahead of each step
+        random = left.clamp(0, self.horizon) / (mask.sum(0) + 1)
+        self._chance = float((random * mask).sum() / mask.sum())
+
+    def state_dict(self) -> State:
+        found = {"ratio": self.ratio(), "chance": self.chance()}
+        return {name: None if math.isnan(value) else value for name, value in found.items()}
+
+    def load_state_dict(self, state: State) -> None:
+        found = {name: math.nan if value is None else float(value) for name, value in state.items()}
+        self._ratio, self._chance, self._seen = found["ratio"], found["chance"], None
+
+
+def exists(mask: Tensor) -> Tensor:
+    """State t exists if step t - 1 was played: [T, R] -> [T + 1, R]."""
+    return torch.cat([torch.ones_like(mask[:1]), mask])
