@@ -104,6 +104,21 @@ def test_hard_targets_are_copies_of_every_k_th_update(engine: str) -> None:
             assert torch.equal(learner.nets.target_critic.values, start)
 
 
+@pytest.mark.parametrize("engine", ["auto", "autograd"])
+def test_the_actor_waits_for_its_critics(engine: str) -> None:
+    learner = small_plus(actor_after=3, policy_delay=2, target_every=1, tau=1.0, actor_average=0.5, engine=engine)
+    start, critic = learner.nets.actor.values.clone(), learner.nets.critic.values.clone()
+    for update in range(1, 4):
+        learner.update(batch(8, seed=update))
+        assert torch.equal(learner.nets.actor.values, start)
+        assert not torch.equal(learner.nets.critic.values, critic)
+    learner.update(batch(8, seed=4))  # the first even update after the third
+    assert learner.nets.average is not None
+    moved = learner.nets.actor.values - start
+    assert moved.abs().max() > 0
+    assert torch.allclose(learner.nets.average.values, start + 0.5 * moved)
+
+
 def test_the_betas_of_adam_are_settings() -> None:
     learner = small_plus(adam_betas=(0.5, 0.9))
     assert learner.actor_optimiser.betas == learner.critic_optimiser.betas == (0.5, 0.9)

@@ -23,6 +23,9 @@ class PlusConfig(TD3Config):
         gt=0,
         unit="updates",
     )
+    actor_after: int = setting(
+        "updates that the critics have before the actor begins to learn", default=0, ge=0, unit="updates"
+    )
     value_clip: bool = setting(
         "targets bootstrap from no value beyond the extremes that targets had at the last move of the targets",
         default=False,

@@ -85,7 +85,7 @@ class TD3Plus(TD3):
         self._target = self._bounded_target(batch)
         self.critic_loss = self.engine.critic_gradients(batch, self._target)
         self._descend(self.critic_optimiser, self.cfg.critic_lr)
-        if self.updates % self.cfg.policy_delay == 0:
+        if self.updates > self.cfg.actor_after and self.updates % self.cfg.policy_delay == 0:
             self.actor_loss = self.engine.actor_gradients(batch)
             self._descend(self.actor_optimiser, self.cfg.actor_lr)
             if self.nets.average is not None:
