@@ -156,11 +156,13 @@ def plus_sentence() -> str:
     for body in ("HalfCheetah", "Walker2d", "Hopper"):
         found = [float(row["return"]) for row in rows if row["world"].startswith(body)]
         if found:
-            spread = f", {len(found)} seeds, {min(found):.0f} to {max(found):.0f}" if len(found) > 1 else ", one seed"
+            spread = (
+                f", {len(found)} seeds, {min(found):.0f} to {max(found):.0f}"
+                if len(found) > 1
+                else ", one seed"
+            )
             parts.append(f"{body} {sum(found) / len(found):.0f} ({spread.removeprefix(', ')})")
-    return (
-        f"`--config=td3_plus` after 100k steps: {', '.join(parts)} ([page](benchmarks/results/control/td3_plus.md))."
-    )
+    return f"`--config=td3_plus` after 100k steps: {', '.join(parts)} ([page](benchmarks/results/control/td3_plus.md))."
 
 
 def recommendation_sentence() -> str:

@@ -106,7 +106,9 @@ def test_hard_targets_are_copies_of_every_k_th_update(engine: str) -> None:
 
 @pytest.mark.parametrize("engine", ["auto", "autograd"])
 def test_the_actor_waits_for_its_critics(engine: str) -> None:
-    learner = small_plus(actor_after=3, policy_delay=2, target_every=1, tau=1.0, actor_average=0.5, engine=engine)
+    learner = small_plus(
+        actor_after=3, policy_delay=2, target_every=1, tau=1.0, actor_average=0.5, engine=engine
+    )
     start, critic = learner.nets.actor.values.clone(), learner.nets.critic.values.clone()
     for update in range(1, 4):
         learner.update(batch(8, seed=update))
