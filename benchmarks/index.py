@@ -144,25 +144,23 @@ def learning_sentence() -> str:
         parts.append(f"{what} {sum(found) / len(found):.0f} ({min(found):.0f} to {max(found):.0f})")
     return (
         f"TD3 after 300k steps, mean of {len(found)} seeds and the lowest and highest of them: {', '.join(parts)} "
-        f"([results](benchmarks/results/README.md)). {plus_sentence()}"
+        f"([results](benchmarks/results/README.md)).{plus_sentence()}"
     )
 
 
 def plus_sentence() -> str:
-    """What td3_plus learns from a third of these steps."""
+    """What td3_plus learns from a third of these steps; nothing before every body has three seeds."""
     with open(folder_of("td3_plus") / "td3_plus_seeds.csv") as file:
         rows = list(csv.DictReader(file))
     parts = []
     for body in ("HalfCheetah", "Walker2d", "Hopper"):
         found = [float(row["return"]) for row in rows if row["world"].startswith(body)]
-        if found:
-            spread = (
-                f", {len(found)} seeds, {min(found):.0f} to {max(found):.0f}"
-                if len(found) > 1
-                else ", one seed"
-            )
-            parts.append(f"{body} {sum(found) / len(found):.0f} ({spread.removeprefix(', ')})")
-    return f"`--config=td3_plus` after 100k steps: {', '.join(parts)} ([page](benchmarks/results/control/td3_plus.md))."
+        if len(found) < 3:
+            return ""
+        spread = f"{len(found)} seeds, {min(found):.0f} to {max(found):.0f}"
+        parts.append(f"{body} {sum(found) / len(found):.0f} ({spread})")
+    page = "[page](benchmarks/results/control/td3_plus.md)"
+    return f" `--config=td3_plus` after 100k steps: {', '.join(parts)} ({page})."
 
 
 def recommendation_sentence() -> str:
