@@ -59,8 +59,10 @@ def main() -> int:
 
 def begun(preset: str, folder: Path) -> Parts:
     """A training run whose replay is filled."""
-    given = {"warmup": HELD, "tensorboard": False}
-    parts = assemble(Run.create(folder, load(preset, "halfcheetah", trainer=given), "cost"))
+    given = {"trainer": {"warmup": HELD, "tensorboard": False}}
+    if preset != "td3":
+        given["learner"] = {"actor_after": 0}  # all that learns, as it is for the most of a run
+    parts = assemble(Run.create(folder, load(preset, "halfcheetah", **given), "cost"))
     parts.trainer.collector.start()
     for _ in range(HELD):
         parts.trainer.collector.step()
