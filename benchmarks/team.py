@@ -48,8 +48,8 @@ NOTES = {
     "validations: 0.00 of 32 battles after 200k steps, 0.19 after 300k, 0.41 after 400k, 0.47 after 500k, 0.81 "
     "after 600k. Seed 0 with the same settings was slower and was stopped after 430k: none of 64 won at full "
     "strength, 0.46 of the eased ones. What a run needs differs that much, so the mark of 0.5 is reached by one seed, "
-    "not shown for three. qmix on 5m_vs_6m is without easing. 3s5z, 8m_vs_9m and 3s_vs_5z have no result yet, 8m "
-    "no third seed. COMA has none: its runs of version 0.1 won 0.78 of 3m with every seed, which is what a blind "
+    "not shown for three. qmix on 5m_vs_6m is without easing. 3s5z, 8m_vs_9m and 3s_vs_5z have no result yet, 2s3z "
+    "one seed. COMA has none: its runs of version 0.1 won 0.78 of 3m with every seed, which is what a blind "
     "script wins that walks east and shoots enemy 1, else 2, else 0; they were made before its critic was PyMARL's, "
     "and have been taken out.",
     "omg": PARTNERS.format("all of QMIX") + FIRST_FORM,
