@@ -26,11 +26,10 @@ from twofold.recsys.item_nets import Chooser, ItemNetworks, item_critic
 from twofold.recsys.menu import By
 from twofold.recsys.quit import window_of
 from twofold.recsys.reach import reach_of
-from twofold.recsys.seen import Seen
+from twofold.recsys.seen import Listed, Seen
 from twofold.recsys.strangers import Strangers
 from twofold.recsys.stream import PairMemory
 from twofold.recsys.tables import taken_by
-from twofold.recsys.taking import Listed
 from twofold.settings.config import own_settings
 from twofold.store.policy_file import LoadedPolicy, load_policy
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from twofold.recsys.data import Array
 
+Listed = tuple[Array, Array]  # for some users their likeliest items, and the scores of these, both [n, m]
 Value = TypeVar("Value")
 
 
@@ -41,7 +42,7 @@ class Seen:
         self,
         obs: Mapping[str, Array | Tensor],
         forbidden: Array | None = None,
-        takes: tuple[Array, Array] | None = None,
+        takes: Listed | None = None,
     ) -> None:
         self.obs, self.forbidden, self.takes = obs, forbidden, takes
         arrays = {name: _array(leaf) for name, leaf in obs.items()}

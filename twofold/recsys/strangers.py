@@ -9,7 +9,8 @@ import numpy as np
 
 from twofold.recsys.data import Array
 from twofold.recsys.labels import Labels
-from twofold.recsys.taking import Listed, Taking
+from twofold.recsys.seen import Listed
+from twofold.recsys.taking import Taking
 
 History = tuple[Sequence[int], Sequence[float]]  # items, oldest first, and their ratings
 NEWEST = 10  # items of a history that tell what comes next

@@ -19,8 +19,8 @@ from twofold.recsys.catalogue import Catalogue, ItemSpace
 from twofold.recsys.data import Array
 from twofold.recsys.items import largest
 from twofold.recsys.labels import Labels
-from twofold.recsys.seen import Derived, Observation, Seen
-from twofold.recsys.taking import Listed, Taking
+from twofold.recsys.seen import Derived, Listed, Observation, Seen
+from twofold.recsys.taking import Taking
 from twofold.store.spaces import SizedBox
 
 FACTORS: Derived[Tensor] = Derived()

@@ -14,11 +14,11 @@ from twofold.base.progress import task
 from twofold.base.regular import is_there
 from twofold.recsys.data import Array, Ratings
 from twofold.recsys.peers import MOST_ITEMS, ease, sasrec, taken
+from twofold.recsys.seen import Listed
 from twofold.store import files
 from twofold.store.policy_file import FORMAT, seal, unseal
 
 TakeModel = Literal["auto", "ease", "sasrec"]
-Listed = tuple[Array, Array]  # for some users their likeliest items, and the scores of these, both [n, m]
 FILE = "taking.safetensors"
 _ROWS = 1000
 
