@@ -27,7 +27,7 @@ from twofold.recsys.data import Array, Dataset, Ratings
 from twofold.recsys.judge import difference, judge, of_scores
 from twofold.recsys.menu import By
 from twofold.recsys.metrics import over_seeds, play
-from twofold.recsys.peers import Scores, at_random, ease, item_knn, popularity_by_count
+from twofold.recsys.peers import Scores, at_random, ease, item_knn, popularity_by_count, sasrec
 from twofold.recsys.prepare import prepare
 from twofold.recsys.recommend import Recommender
 from twofold.recsys.worlds import assumed_close, make
@@ -39,7 +39,7 @@ Result = dict[str, Any]
 NEIGHBOURS, RIDGES = (20, 50, 100, 200, 400), (50.0, 100.0, 200.0, 300.0, 500.0, 1000.0)
 ROWS: dict[By, str] = {
     "policy": "td3_rec, reward=both",
-    "taken": "SASRec, their second head (--by=taken)",
+    "taken": "EASE and SASRec together, their second head (--by=taken)",
     "rating": "greedy user model (--by=rating)",
 }
 STRANGE: dict[By, str] = {
@@ -115,6 +115,7 @@ def recalled(data: Dataset, runs: list[LoadedPolicy]) -> dict[str, Result]:
     peers = {"random": at_random(log), "popularity by count": popularity_by_count(log)}
     size, ridge = (tuned(data, *choice) for choice in ((item_knn, NEIGHBOURS), (ease, RIDGES)))
     peers |= {"item-kNN": item_knn(log, int(size)), "EASE": ease(log, ridge), "EASE, ridge 300": ease(log)}
+    peers["SASRec"] = sasrec(log)
     judged = {name: [judge(of_scores(scores, log), data)] for name, scores in peers.items()}
     for by, name in ROWS.items():
         judged[name] = [
@@ -220,7 +221,7 @@ def main() -> None:
     if options.strangers:
         about = json.loads(options.out.with_suffix(".json").read_text())
     else:
-        command = "python benchmarks/recsys_recall.py RUN ..."
+        command = " ".join(["python benchmarks/recsys_recall.py", *options.runs])
         about = {"provenance": provenance(command), "note": options.note, "runs": len(runs)}
         about |= {"real": recalled(prepare(cfg).data, runs), "FB": simulated(cfg, runs)}
     record = json.loads(json.dumps(about | {"strangers": strangers(prepare(cfg).data, runs)}))

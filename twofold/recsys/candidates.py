@@ -41,14 +41,9 @@ class Candidates(nn.Module):
         if tables.remembers:
             self.outputs += 2
 
-    def prior(self) -> Tensor | None:
-        """Weights [outputs] of a planner: the rating expected or known, what taking is worth, the price of a quit.
-
-        None where neither taking nor risk is seen: ratings alone are learned from nothing.
-        """
+    def prior(self) -> Tensor:
+        """Weights [outputs] of a planner: the rating expected or known, what taking is worth, the price of a quit."""
         tables = self.tables
-        if tables.taking is None and not tables.remembers:
-            return None
         weights = torch.zeros(self.outputs)
         memory = self.learned.stop if self.cfg.learn_pairs else tables.width + 1 + WINDOW
         weights[memory + 2 if self.cfg.memory else tables.width] = 1.0
