@@ -20,9 +20,11 @@ import torch
 
 from twofold.recsys.baselines import Greedy, expected_before, expected_now, popularity
 from twofold.recsys.config import UsersConfig
-from twofold.recsys.metrics import over_seeds, play, play_stream
+from twofold.recsys.data import Array
+from twofold.recsys.metrics import Chooses, over_seeds, play
 from twofold.recsys.prepare import prepare
 from twofold.recsys.quit import CloseTable, QuitRule, redrawn
+from twofold.recsys.stream import PairMemory, Stream
 from twofold.recsys.streamed import planners, player, served, stream_world
 from twofold.recsys.users import Feelings, Users
 from twofold.recsys.worlds import make
@@ -55,6 +57,65 @@ def players(world: Users, data: Any, runs: list[tuple[str, LoadedPolicy]]) -> di
     return found | {name: player(world, run) for name, run in runs}
 
 
+class Streams(Stream):
+    """Several streams beside each other in one world, each with a memory of its own: `rows` of them each."""
+
+    def __init__(self, memories: list[PairMemory], rows: int) -> None:
+        super().__init__(memories[0], rows * len(memories), 0)
+        self.memories = memories
+        self.memory = Beside(memories)
+
+    def see(self, items: Array, window: Array, quits: Array, ended: Array) -> None:
+        told = (
+            np.split(leaf, len(self.memories)) for leaf in (items, window, quits, self.number == self.now)
+        )
+        for memory, item, before, quit, own in zip(self.memories, *told, strict=True):
+            memory.see(item[own], before[own], quit[own])
+        self.leave(ended)
+
+
+class Beside(PairMemory):
+    """Memories that know nothing of each other; rows are split evenly between them."""
+
+    def __init__(self, memories: list[PairMemory]) -> None:
+        self.memories = memories
+        super().__init__(memories[0].items, memories[0].prior)
+
+    def clear(self) -> None:
+        for memory in self.memories:
+            memory.clear()
+
+    def risk(self, window: Array) -> Array:
+        parts = zip(self.memories, np.split(window, len(self.memories)), strict=True)
+        return np.concatenate([memory.risk(some) for memory, some in parts])
+
+    def chance(self, items: Array, window: Array) -> Array:
+        parts = (np.split(leaf, len(self.memories)) for leaf in (items, window))
+        return np.concatenate([m.chance(*some) for m, *some in zip(self.memories, *parts, strict=True)])
+
+
+def play_streams(world: Users, policy: Chooses, orders: list[Array], batch: int) -> list[dict[str, Array]]:
+    """Each order as `play_stream` serves it, `batch` users at a time, all orders beside each other."""
+    assert world.stream is not None
+    world.stream.restart()
+    parts = []
+    for start in range(0, world.users, batch):
+        some = [order[start : start + batch] for order in orders]
+        count = len(some[0])
+        users = np.concatenate([np.resize(own, batch) for own in some]).tolist()
+        played = play(world, policy, users, np.tile(np.arange(batch) >= count, len(orders)))
+        parts.append({name: np.split(leaf, len(orders)) for name, leaf in played.items()})
+        parts[-1] = {name: [leaf[:count] for leaf in leaves] for name, leaves in parts[-1].items()}
+    found = []
+    for number in range(len(orders)):
+        items, ratings = (
+            np.concatenate([part[name][number] for part in parts]) for name in ("items", "ratings")
+        )
+        length = (items >= 0).sum(axis=1).astype(float)
+        found.append({"return": ratings.sum(axis=1, dtype=np.float64), "length": length})
+    return found
+
+
 def in_stream(
     cfg: UsersConfig,
     runs: Any,
@@ -67,14 +128,14 @@ def in_stream(
     data = prepare(cfg).data
     found: Scores = {}
     for rule in rules:
-        world = stream_world(cfg, batch, rule)
+        world = stream_world(cfg, batch * orders, rule)
+        memories = [PairMemory(world.items, cfg.close_share) for _ in range(orders)]
+        world.stream = Streams(memories, batch)
+        served_to = [np.random.default_rng(seed).permutation(world.users) for seed in range(orders)]
         for name, policy in players(world, data, runs).items():
             if name in without:
                 continue
-            results = [
-                served(play_stream(world, policy, np.random.default_rng(seed).permutation(world.users)))
-                for seed in range(orders)
-            ]
+            results = [served(one) for one in play_streams(world, policy, served_to, batch)]
             mean = {key: float(np.mean([result[key] for result in results])) for key in results[0]}
             found.setdefault(name, []).extend(results if len(rules) == 1 else [mean])
     return found
