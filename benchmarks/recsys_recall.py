@@ -30,6 +30,7 @@ from twofold.recsys.metrics import over_seeds, play
 from twofold.recsys.peers import Scores, at_random, ease, item_knn, popularity_by_count, sasrec
 from twofold.recsys.prepare import prepare
 from twofold.recsys.recommend import Recommender
+from twofold.recsys.taking import both
 from twofold.recsys.worlds import assumed_close, make
 from twofold.settings.config import own_settings
 from twofold.store.policy_file import LoadedPolicy, load_policy
@@ -101,28 +102,50 @@ def strangers(data: Dataset, runs: list[LoadedPolicy]) -> dict[str, Result]:
     return found
 
 
-def tuned(data: Dataset, fit: Callable[[Ratings, Any], Scores], values: tuple[float, ...]) -> float:
-    """The setting that finds most of what users took last before the hidden rating."""
+def before(data: Dataset) -> Dataset:
+    """The same users with what they took last before the hidden rating hidden in its place: to choose settings on."""
     log, test = data.train.without_last()
-    before = replace(data, train=log, test=test)
-    found = {value: judge(of_scores(fit(log, value), log), before)["recall@10"].mean for value in values}
-    return max(values, key=lambda value: found[value])
+    return replace(data, train=log, test=test)
+
+
+def tuned(
+    data: Dataset, fit: Callable[[Ratings, Any], Scores], values: tuple[float, ...]
+) -> dict[float, float]:
+    """Recall@10 with each setting, the best one first."""
+    log = data.train
+    found = {value: judge(of_scores(fit(log, value), log), data)["recall@10"].mean for value in values}
+    return dict(sorted(found.items(), key=lambda pair: -pair[1]))
+
+
+def chosen(data: Dataset) -> tuple[dict[str, float], dict[str, float]]:
+    """The best settings of peers, and recall@10 of the two heads and of both together, on the ratings before."""
+    earlier = before(data)
+    log = earlier.train
+    sizes, ridges = tuned(earlier, item_knn, NEIGHBOURS), tuned(earlier, ease, RIDGES)
+    after = sasrec(log)
+    found = {f"EASE, ridge {ridge:g}": recall for ridge, recall in ridges.items()}
+    heads = {"SASRec": after}
+    heads |= {f"both, ridge {ridge:g}": both(ease(log, ridge), after) for ridge in (100.0, 300.0)}
+    found |= {name: judge(of_scores(head, log), earlier)["recall@10"].mean for name, head in heads.items()}
+    return {"item-kNN neighbours": next(iter(sizes)), "EASE ridge": next(iter(ridges))}, found
 
 
 def recalled(data: Dataset, runs: list[LoadedPolicy]) -> dict[str, Result]:
     """Recall and NDCG of peers, and of each kind of list of the runs."""
     log = data.train
+    settings, earlier = chosen(data)
+    size, ridge = settings.values()
     peers = {"random": at_random(log), "popularity by count": popularity_by_count(log)}
-    size, ridge = (tuned(data, *choice) for choice in ((item_knn, NEIGHBOURS), (ease, RIDGES)))
     peers |= {"item-kNN": item_knn(log, int(size)), "EASE": ease(log, ridge), "EASE, ridge 300": ease(log)}
     peers["SASRec"] = sasrec(log)
     judged = {name: [judge(of_scores(scores, log), data)] for name, scores in peers.items()}
     for by, name in ROWS.items():
         judged[name] = [
-            judge(lambda users, k, r=run, b=by: lists(Recommender(r), data, b, k), data) for run in runs
+            judge(lambda users, k, r=run, b=by: lists(Recommender(r), data, b, k), data)
+            for run in (runs if by == "policy" else runs[:1])  # the heads are the same in all runs
         ]
     base = judged["EASE"][0]["recall@10"].values
-    found: dict[str, Result] = {"settings": {"item-kNN neighbours": size, "EASE ridge": ridge}}
+    found: dict[str, Result] = {"settings": settings, "before": earlier}
     for name, verdicts in judged.items():
         means = [
             {key: verdict[key].mean for key in ("recall@10", "ndcg@10", "coverage")} for verdict in verdicts
@@ -173,7 +196,7 @@ def text(real: dict[str, Result], played: dict[str, Result], runs: int) -> str:
     ]
     settings = real["settings"]
     for name, row in sorted(
-        ((name, row) for name, row in real.items() if name != "settings"),
+        ((name, row) for name, row in real.items() if "seeds" in row),
         key=lambda pair: -pair[1]["recall@10"]["mean"],
     ):
         cells = [_cell(row[key], 4) for key in ("recall@10", "ndcg@10", "coverage")]
@@ -186,10 +209,18 @@ def text(real: dict[str, Result], played: dict[str, Result], runs: int) -> str:
         + ", ".join(f"{name} {value:g}" for name, value in settings.items())
         + ".",
     ]
+    lines += _before(real["before"])
     lines += ["", "### Simulated episodes, FB", "", "| policy | return | length |", "|---|---|---|"]
     for name, row in sorted(played.items(), key=lambda pair: -pair[1]["return"]["mean"]):
         lines.append(f"| {name} | {_cell(row['return'], 1)} | {_cell(row['length'], 1)} |")
     return "\n".join(lines)
+
+
+def _before(found: dict[str, float]) -> list[str]:
+    lines = ["", "### Where the second head was chosen: recall@10 of the rating before the hidden one", ""]
+    lines += ["| lists | recall@10 |", "|---|---|"]
+    ranked = sorted(found.items(), key=lambda pair: -pair[1])
+    return [*lines, *(f"| {name} | {recall:.4f} |" for name, recall in ranked)]
 
 
 def text_of_strangers(found: dict[str, Result]) -> str:

@@ -100,16 +100,17 @@ def _settled(log: Ratings, by: TakeModel) -> TakeModel:
 
 
 def _scores(log: Ratings, by: TakeModel, ridge: float) -> Scores:
-    """What ranks the items: EASE, SASRec, or the geometric mean of the chances that both give.
-
-    EASE knows what is taken together, SASRec what is taken next; they miss different items.
-    """
+    """What ranks the items."""
     if by == "ease":
         return ease(log, ridge)
-    after = sasrec(log)
-    if by == "sasrec":
-        return after
-    beside = ease(log, ridge)
+    return sasrec(log) if by == "sasrec" else both(ease(log, ridge), sasrec(log))
+
+
+def both(beside: Scores, after: Scores) -> Scores:
+    """The logarithm of the geometric mean of the chances that EASE and SASRec give.
+
+    The one knows what is taken together, the other what is taken next; they miss different items.
+    """
     return lambda users: (np.log(np.maximum(beside(users), _LEAST)) + after(users)) / 2
 
 
