@@ -181,7 +181,7 @@ def recommendation_sentence() -> str:
         if "seeds" in row
     }
     own = recall.pop("td3_rec, reward=both")
-    found = ", ".join(f"{name} {recall[name]:.3f}" for name in sorted(recall, key=lambda n: -recall[n])[:2])
+    found = ", ".join(f"{name} {recall[name]:.3f}" for name in sorted(recall, key=lambda n: -recall[n])[:3])
     parts.append(f"what users rated next (MovieLens-100k, real, recall@10) {own:.3f}, beside {found}")
     return (
         f"Recommendation, simulated return, nothing of the truth in training: {'; '.join(parts)}. `recommend --by=` "
