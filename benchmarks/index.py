@@ -166,13 +166,15 @@ def plus_sentence() -> str:
 def recommendation_sentence() -> str:
     """Where recommenders that were trained without the truth stand, beside the best that needs no training."""
     parts = []
-    for name, what in (("recsys_coat_model", "Coat"), ("recsys_movielens_model", "MovieLens-100k")):
-        table = record_of(name)["standings"]
+    for what, table in (
+        ("Coat", record_of("recsys_coat_model")["standings"]),
+        ("MovieLens-100k", record_of("recsys_recall")),
+    ):
         for mode in ("FB", "NX_10"):
             returns = {
                 policy: row["return"]["mean"] for policy, row in table[mode].items() if "*" not in policy
             }
-            own = returns.pop("td3_rec")
+            own = returns.pop("td3_rec" if what == "Coat" else "td3_rec, reward=both")
             best = max(returns, key=lambda policy: returns[policy])
             parts.append(f"{what} {mode} {own:.1f} (best baseline: {best} {returns[best]:.1f})")
     recall = {

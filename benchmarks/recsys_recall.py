@@ -4,7 +4,7 @@ python benchmarks/recsys_recall.py RUN ... --out=benchmarks/results/recsys/recsy
 Each user's last rating is hidden (`env_args.split=last`), items rated before are left out. Lists of one run are those
 of its policy, and of the heads of its user model (`recommend --by=taken`, `--by=rating`). EASE and item-kNN are fitted
 here to the same log, with the settings that are best on the ratings before the hidden ones; the difference to EASE is
-over the same users; FB is beside the greedy user model. A last table asks for the same users as strangers: without
+over the same users; simulated episodes are beside the greedy user model. A last table asks for the same users as strangers: without
 their name, after a history of their newest ratings.
 """
 
@@ -47,6 +47,7 @@ STRANGE: dict[By, str] = {
     "taken": "what others took with the items of the history (--by=taken)",
     "count": "popularity by count (--by=count)",
 }
+MODES = ("FB", "NX_0", "NX_10")
 TOLD = (10, 29)  # ratings of a history
 
 
@@ -160,11 +161,11 @@ def recalled(data: Dataset, runs: list[LoadedPolicy]) -> dict[str, Result]:
     return found
 
 
-def simulated(cfg: UsersConfig, runs: list[LoadedPolicy]) -> dict[str, Result]:
-    """Mean return and length of FB."""
+def simulated(cfg: UsersConfig, runs: list[LoadedPolicy], mode: str) -> dict[str, Result]:
+    """Mean return and length of all users' episodes."""
     prepared = prepare(cfg)
     users, close = prepared.data.users, assumed_close(cfg, prepared)
-    world = make(cfg, rows=users, purpose="FB")
+    world = make(cfg, rows=users, purpose=mode)
     players: list[tuple[str, Any]] = [
         ("greedy user model", Greedy(world, expected_before)),
         ("greedy user model with belief", Greedy(world, expected_now)),
@@ -185,7 +186,7 @@ def simulated(cfg: UsersConfig, runs: list[LoadedPolicy]) -> dict[str, Result]:
     return {name: {"seeds": rows, **over_seeds(rows)} for name, rows in found.items()}
 
 
-def text(real: dict[str, Result], played: dict[str, Result], runs: int) -> str:
+def text(real: dict[str, Result], runs: int) -> str:
     lines = [
         f"### What users took next: recall@10 of the hidden last rating ({runs} runs, one seed each)",
         "",
@@ -209,8 +210,11 @@ def text(real: dict[str, Result], played: dict[str, Result], runs: int) -> str:
         + ", ".join(f"{name} {value:g}" for name, value in settings.items())
         + ".",
     ]
-    lines += _before(real["before"])
-    lines += ["", "### Simulated episodes, FB", "", "| policy | return | length |", "|---|---|---|"]
+    return "\n".join([*lines, *_before(real["before"])])
+
+
+def text_of_episodes(mode: str, played: dict[str, Result]) -> str:
+    lines = [f"### Simulated episodes, {mode}", "", "| policy | return | length |", "|---|---|---|"]
     for name, row in sorted(played.items(), key=lambda pair: -pair[1]["return"]["mean"]):
         lines.append(f"| {name} | {_cell(row['return'], 1)} | {_cell(row['length'], 1)} |")
     return "\n".join(lines)
@@ -254,7 +258,8 @@ def main() -> None:
     else:
         command = " ".join(["python benchmarks/recsys_recall.py", *options.runs])
         about = {"provenance": provenance(command), "note": options.note, "runs": len(runs)}
-        about |= {"real": recalled(prepare(cfg).data, runs), "FB": simulated(cfg, runs)}
+        about |= {"real": recalled(prepare(cfg).data, runs)}
+        about |= {mode: simulated(cfg, runs, mode) for mode in MODES}
     record = json.loads(json.dumps(about | {"strangers": strangers(prepare(cfg).data, runs)}))
     print(page(record))
     if options.out:
@@ -264,9 +269,9 @@ def main() -> None:
 
 def page(record: Result) -> str:
     """What a person read out of the tables, then the tables."""
-    tables = text(record["real"], record["FB"], record["runs"])
-    tables += "\n\n" + text_of_strangers(record["strangers"])
-    return "\n\n".join([record["note"], f"`{record['provenance']['command']}`", tables]).strip() + "\n"
+    tables = [text(record["real"], record["runs"]), *(text_of_episodes(mode, record[mode]) for mode in MODES)]
+    tables.append(text_of_strangers(record["strangers"]))
+    return "\n\n".join([record["note"], f"`{record['provenance']['command']}`", *tables]).strip() + "\n"
 
 
 if __name__ == "__main__":
