@@ -4,8 +4,8 @@ python benchmarks/recsys_recall.py RUN ... --out=benchmarks/results/recsys/recsy
 Each user's last rating is hidden (`env_args.split=last`), items rated before are left out. Lists of one run are those
 of its policy, and of the heads of its user model (`recommend --by=taken`, `--by=rating`). EASE and item-kNN are fitted
 here to the same log, with the settings that are best on the ratings before the hidden ones; the difference to EASE is
-over the same users; simulated episodes are beside the greedy user model. A last table asks for the same users as strangers: without
-their name, after a history of their newest ratings.
+over the same users; simulated episodes are beside the greedy user model. A last table asks for the same users as
+strangers: without their name, after a history of their newest ratings.
 """
 
 from __future__ import annotations
