@@ -47,6 +47,7 @@ STRANGE: dict[By, str] = {
     "taken": "what others took with the items of the history (--by=taken)",
     "count": "popularity by count (--by=count)",
 }
+TRAINED = "td3_rec, reward=both, after the last step"  # whichever policy of the run was chosen
 MODES = ("FB", "NX_0", "NX_10")
 TOLD = (10, 29)  # ratings of a history
 
@@ -131,7 +132,13 @@ def chosen(data: Dataset) -> tuple[dict[str, float], dict[str, float]]:
     return {"item-kNN neighbours": next(iter(sizes)), "EASE ridge": next(iter(ridges))}, found
 
 
-def recalled(data: Dataset, runs: list[LoadedPolicy]) -> dict[str, Result]:
+def after_training(run: Path) -> LoadedPolicy:
+    """The policy of a run's last evaluation."""
+    steps = json.loads((run / "finalists.json").read_text())["return"]
+    return load_policy(run / f"finalist_{max(map(int, steps))}.safetensors")
+
+
+def recalled(data: Dataset, runs: list[LoadedPolicy], trained: list[LoadedPolicy]) -> dict[str, Result]:
     """Recall and NDCG of peers, and of each kind of list of the runs."""
     log = data.train
     settings, earlier = chosen(data)
@@ -145,6 +152,9 @@ def recalled(data: Dataset, runs: list[LoadedPolicy]) -> dict[str, Result]:
             judge(lambda users, k, r=run, b=by: lists(Recommender(r), data, b, k), data)
             for run in (runs if by == "policy" else runs[:1])  # the heads are the same in all runs
         ]
+    judged[TRAINED] = [
+        judge(lambda users, k, r=run: lists(Recommender(r), data, "policy", k), data) for run in trained
+    ]
     base = judged["EASE"][0]["recall@10"].values
     found: dict[str, Result] = {"settings": settings, "before": earlier}
     for name, verdicts in judged.items():
@@ -161,7 +171,9 @@ def recalled(data: Dataset, runs: list[LoadedPolicy]) -> dict[str, Result]:
     return found
 
 
-def simulated(cfg: UsersConfig, runs: list[LoadedPolicy], mode: str) -> dict[str, Result]:
+def simulated(
+    cfg: UsersConfig, runs: list[LoadedPolicy], trained: list[LoadedPolicy], mode: str
+) -> dict[str, Result]:
     """Mean return and length of all users' episodes."""
     prepared = prepare(cfg)
     users, close = prepared.data.users, assumed_close(cfg, prepared)
@@ -173,8 +185,9 @@ def simulated(cfg: UsersConfig, runs: list[LoadedPolicy], mode: str) -> dict[str
     if close is not None:
         players.append(("Bayes planner, assumed close pairs", Greedy(world, ByClosePairs(close))))
     players += [
-        (ROWS["policy"], run.learner.policy(explore=False, rows=users, rng=np.random.default_rng(0)))
-        for run in runs
+        (name, run.learner.policy(explore=False, rows=users, rng=np.random.default_rng(0)))
+        for name, several in ((ROWS["policy"], runs), (TRAINED, trained))
+        for run in several
     ]
     found: dict[str, list[dict[str, float]]] = {}
     for name, policy in players:
@@ -261,8 +274,9 @@ def main() -> None:
     else:
         command = " ".join(["python benchmarks/recsys_recall.py", *options.runs])
         about = {"provenance": provenance(command), "note": options.note, "runs": len(runs)}
-        about |= {"real": recalled(prepare(cfg).data, runs)}
-        about |= {mode: simulated(cfg, runs, mode) for mode in MODES}
+        trained = [after_training(Path(run)) for run in options.runs]
+        about |= {"real": recalled(prepare(cfg).data, runs, trained)}
+        about |= {mode: simulated(cfg, runs, trained, mode) for mode in MODES}
     record = json.loads(json.dumps(about | {"strangers": strangers(prepare(cfg).data, runs)}))
     print(page(record))
     if options.out:
