@@ -230,6 +230,17 @@ def test_networks_for_items_refuse_another_world():
         ItemNetworks(ItemNetConfig(), plain, plain, torch.Generator())
 
 
+def test_critics_of_before_policies_were_told_who_stays_are_read_as_they_were(config):
+    world = make(config(), rows=4, purpose="NX_10")
+    seen = gym.spaces.Dict({n: s for n, s in world.single_observation_space.items() if n != "stays"})
+    nets = ItemNetworks(ItemNetConfig(hidden_sizes=(16,)), seen, world.single_action_space, torch.Generator())
+    assert nets.critic().prior is None
+    nets = ItemNetworks(
+        nets.cfg, world.single_observation_space, world.single_action_space, torch.Generator()
+    )
+    assert nets.critic().prior is not None
+
+
 def test_who_cannot_leave_is_shown_what_is_expected_to_please_most(config):
     world = make(config(), rows=4, purpose="NX_10")
     seen, acts = world.single_observation_space, world.single_action_space

@@ -41,9 +41,11 @@ class Candidates(nn.Module):
         if tables.remembers:
             self.outputs += 2
 
-    def prior(self) -> Tensor:
+    def prior(self) -> Tensor | None:
         """Weights [outputs] of a planner: the rating expected or known, what taking is worth, the price of a quit."""
         tables = self.tables
+        if not tables.starts and tables.taking is None and not tables.remembers:
+            return None
         weights = torch.zeros(self.outputs)
         memory = self.learned.stop if self.cfg.learn_pairs else tables.width + 1 + WINDOW
         weights[memory + 2 if self.cfg.memory else tables.width] = 1.0
