@@ -241,7 +241,11 @@ def said_of(choice: dict[str, Any]) -> str:
     for title, row in choice["tables"].items():
         cells = [f"{row[columns[0]]:+.2f}", *(f"{row[column]:.1f}" for column in columns[1:])]
         lines.append(f"| {title} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    kinds = [[*rows.values()] for title, rows in choice["returns"].items() if "redrawn graphs (" in title]
+    both = (
+        f"Rank correlation of the two kinds of redrawn graphs with each other: {ranked_alike(*kinds):+.2f}."
+    )
+    return "\n".join([*lines, "", both])
 
 
 def over_graphs(cfg: UsersConfig, runs: list[Path], count: int) -> tuple[dict[str, Any], dict[str, Any]]:
