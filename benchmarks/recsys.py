@@ -1,7 +1,7 @@
 """The recommendation results: several seeds of one setting, beside the baselines, on the true users.
 
 python benchmarks/recsys.py --env-config=coat --seeds 1 2 3 4 5 --out=benchmarks/results/recsys/recsys_coat_model
-python benchmarks/recsys.py --env-config=coat --out=benchmarks/results/recsys/recsys_coat_true env_args.quit=true
+python benchmarks/recsys.py --env-config=synthetic_users --out=users env_args.quit=true
 Runs that are finished already (in --runs) are not repeated. The policy of each run is the one that was best on
 held-out simulated users; the true users are looked at once, at the end.
 `python benchmarks/recsys.py --page --out=...` writes OUT.md again from OUT.json and its words, OUT.txt.

@@ -20,9 +20,11 @@ import torch
 
 from twofold.recsys.baselines import Greedy, expected_before, expected_now, popularity
 from twofold.recsys.config import UsersConfig
-from twofold.recsys.metrics import over_seeds, play, play_stream
+from twofold.recsys.data import Array
+from twofold.recsys.metrics import Chooses, over_seeds, play
 from twofold.recsys.prepare import prepare
 from twofold.recsys.quit import CloseTable, QuitRule, redrawn
+from twofold.recsys.stream import PairMemory, Stream
 from twofold.recsys.streamed import planners, player, served, stream_world
 from twofold.recsys.users import Feelings, Users
 from twofold.recsys.worlds import make
@@ -55,6 +57,65 @@ def players(world: Users, data: Any, runs: list[tuple[str, LoadedPolicy]]) -> di
     return found | {name: player(world, run) for name, run in runs}
 
 
+class Streams(Stream):
+    """Several streams beside each other in one world, each with a memory of its own: `rows` of them each."""
+
+    def __init__(self, memories: list[PairMemory], rows: int) -> None:
+        super().__init__(memories[0], rows * len(memories), 0)
+        self.memories = memories
+        self.memory = Beside(memories)
+
+    def see(self, items: Array, window: Array, quits: Array, ended: Array) -> None:
+        told = (
+            np.split(leaf, len(self.memories)) for leaf in (items, window, quits, self.number == self.now)
+        )
+        for memory, item, before, quit, own in zip(self.memories, *told, strict=True):
+            memory.see(item[own], before[own], quit[own])
+        self.leave(ended)
+
+
+class Beside(PairMemory):
+    """Memories that know nothing of each other; rows are split evenly between them."""
+
+    def __init__(self, memories: list[PairMemory]) -> None:
+        self.memories = memories
+        super().__init__(memories[0].items, memories[0].prior)
+
+    def clear(self) -> None:
+        for memory in self.memories:
+            memory.clear()
+
+    def risk(self, window: Array) -> Array:
+        parts = zip(self.memories, np.split(window, len(self.memories)), strict=True)
+        return np.concatenate([memory.risk(some) for memory, some in parts])
+
+    def chance(self, items: Array, window: Array) -> Array:
+        parts = (np.split(leaf, len(self.memories)) for leaf in (items, window))
+        return np.concatenate([m.chance(*some) for m, *some in zip(self.memories, *parts, strict=True)])
+
+
+def play_streams(world: Users, policy: Chooses, orders: list[Array], batch: int) -> list[dict[str, Array]]:
+    """Each order as `play_stream` serves it, `batch` users at a time, all orders beside each other."""
+    assert world.stream is not None
+    world.stream.restart()
+    parts = []
+    for start in range(0, world.users, batch):
+        some = [order[start : start + batch] for order in orders]
+        count = len(some[0])
+        users = np.concatenate([np.resize(own, batch) for own in some]).tolist()
+        played = play(world, policy, users, np.tile(np.arange(batch) >= count, len(orders)))
+        parts.append({name: np.split(leaf, len(orders)) for name, leaf in played.items()})
+        parts[-1] = {name: [leaf[:count] for leaf in leaves] for name, leaves in parts[-1].items()}
+    found = []
+    for number in range(len(orders)):
+        items, ratings = (
+            np.concatenate([part[name][number] for part in parts]) for name in ("items", "ratings")
+        )
+        length = (items >= 0).sum(axis=1).astype(float)
+        found.append({"return": ratings.sum(axis=1, dtype=np.float64), "length": length})
+    return found
+
+
 def in_stream(
     cfg: UsersConfig,
     runs: Any,
@@ -67,14 +128,14 @@ def in_stream(
     data = prepare(cfg).data
     found: Scores = {}
     for rule in rules:
-        world = stream_world(cfg, batch, rule)
+        world = stream_world(cfg, batch * orders, rule)
+        memories = [PairMemory(world.items, cfg.close_share) for _ in range(orders)]
+        world.stream = Streams(memories, batch)
+        served_to = [np.random.default_rng(seed).permutation(world.users) for seed in range(orders)]
         for name, policy in players(world, data, runs).items():
             if name in without:
                 continue
-            results = [
-                served(play_stream(world, policy, np.random.default_rng(seed).permutation(world.users)))
-                for seed in range(orders)
-            ]
+            results = [served(one) for one in play_streams(world, policy, served_to, batch)]
             mean = {key: float(np.mean([result[key] for result in results])) for key in results[0]}
             found.setdefault(name, []).extend(results if len(rules) == 1 else [mean])
     return found
@@ -120,49 +181,115 @@ def table(title: str, found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def alike(tables: dict[str, dict[str, Any]], runs: list[Path]) -> dict[str, Any]:
-    """For each run what chose its policy, and how far that goes with each table over the runs (correlation)."""
-    chosen = [json.loads((run / "test.json").read_text())["held_out"]["return"]["mean"] for run in runs]
-    found: dict[str, Any] = {"held_out": dict(zip((run.name for run in runs), chosen, strict=True))}
-    for title, rows in tables.items():
-        returns = [rows[run.name]["return"]["mean"] for run in runs]
-        found[title] = float(np.corrcoef(chosen, returns)[0, 1])
+Named = tuple[str, LoadedPolicy]
+
+
+def evaluated(runs: list[Path]) -> tuple[list[Named], dict[str, float]]:
+    """The policy of every evaluation of the runs but the start, which is the same in all; what chose among them."""
+    found, scores = [], {}
+    for run in runs:
+        record = json.loads((run / "finalists.json").read_text())
+        for step, score in record["return"].items():
+            if step == "0":
+                continue
+            name = run.name if int(step) == record["chosen"] else f"{run.name}, step {step}"
+            found.append((name, load_policy(run / f"finalist_{step}.safetensors")))
+            scores[name] = score["mean"]
+    return found, scores
+
+
+def ranked_alike(one: list[float], other: list[float]) -> float:
+    """Spearman's rank correlation."""
+    ranks = [np.argsort(np.argsort(values)) for values in (one, other)]
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+def choice_of(scores: dict[str, float], tables: dict[str, Scores], runs: list[str]) -> dict[str, Any]:
+    """How what chose the policies goes with each table, over all that were evaluated; and what the choice was worth."""
+    names = [*scores]
+    returns = {
+        title: {name: float(np.mean([draw["return"] for draw in found[name]])) for name in names}
+        for title, found in tables.items()
+    }
+    redrawn_ones = [rows for title, rows in returns.items() if "redrawn" in title]
+    returns["FB, all redrawn graphs"] = {
+        name: float(np.mean([r[name] for r in redrawn_ones])) for name in names
+    }
+    found: dict[str, Any] = {"policies": len(names), "scores": scores, "returns": returns, "tables": {}}
+    for title, rows in returns.items():
+        each = {run: [rows[name] for name in names if name.split(",")[0] == run] for run in runs}
+        found["tables"][title] = {
+            "rank correlation": ranked_alike(
+                [scores[name] for name in names], [rows[name] for name in names]
+            ),
+            "chosen": float(np.mean([rows[run] for run in runs])),
+            "all evaluations": float(np.mean([np.mean(own) for own in each.values()])),
+            "best in hindsight": float(np.mean([max(own) for own in each.values()])),
+        }
     return found
 
 
 def said_of(choice: dict[str, Any]) -> str:
     """The correlations as a table."""
-    lines = ["### What chose the policies (`held_out`) beside what they got: correlation over the runs", ""]
-    lines += ["| | correlation |", "|---|---|"]
-    return "\n".join(
-        [*lines, *(f"| {title} | {r:+.2f} |" for title, r in choice.items() if title != "held_out")]
+    columns = ["rank correlation", "chosen", "all evaluations", "best in hindsight"]
+    lines = [
+        f"### What chose the policies beside what they got ({choice['policies']} policies, all evaluations)",
+        "",
+        "| | " + " | ".join(columns) + " |",
+        "|---" * (len(columns) + 1) + "|",
+    ]
+    for title, row in choice["tables"].items():
+        cells = [f"{row[columns[0]]:+.2f}", *(f"{row[column]:.1f}" for column in columns[1:])]
+        lines.append(f"| {title} | {' | '.join(cells)} |")
+    kinds = [[*rows.values()] for title, rows in choice["returns"].items() if "redrawn graphs (" in title]
+    both = (
+        f"Rank correlation of the two kinds of redrawn graphs with each other: {ranked_alike(*kinds):+.2f}."
     )
+    return "\n".join([*lines, "", both])
 
 
-def measured(
-    cfg: UsersConfig, runs: list[tuple[str, LoadedPolicy]], options: Any
-) -> dict[str, dict[str, Any]]:
-    """All tables by their titles."""
-    names, kinds = [name for name, _ in runs], ("uniform", "alike")
-    if not options.stream:
-        own = make(cfg, rows=1, purpose="FB").feelings.quit_rule
-        rules = {"FB, Coat's own graph": [own]}
-        rules |= {
-            f"FB, {options.graphs} redrawn graphs ({kind})": graphs(cfg, kind, options.graphs)
-            for kind in kinds
-        }
-        return {title: pooled(all_at_once(cfg, runs, several), names) for title, several in rules.items()}
+def over_graphs(cfg: UsersConfig, runs: list[Path], count: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """FB of the chosen policies with each kind of graph; and what chose them beside it."""
+    policies, scores = evaluated(runs)
+    own = make(cfg, rows=1, purpose="FB").feelings.quit_rule
+    rules = {"FB, Coat's own graph": [own]}
+    rules |= {
+        f"FB, {count} redrawn graphs ({kind})": graphs(cfg, kind, count) for kind in ("uniform", "alike")
+    }
+    found = {title: all_at_once(cfg, policies, several) for title, several in rules.items()}
+    chosen = [run.name for run in runs]
+    tables = {
+        title: pooled({name: rows for name, rows in table.items() if ", step " not in name}, chosen)
+        for title, table in found.items()
+    }
+    return tables, choice_of(scores, found, chosen)
+
+
+def in_streams(cfg: UsersConfig, runs: list[Named], options: Any) -> dict[str, dict[str, Any]]:
+    """FB_stream with the true graph in random orders, and with redrawn ones; tables by their titles."""
+    names, without = [name for name, _ in runs], tuple(options.without)
     found = {
         f"FB_stream, true graph, {options.orders} orders, {batch} at a time": pooled(
-            in_stream(cfg, runs, [None], options.orders, batch, tuple(options.without)), names
+            in_stream(cfg, runs, [None], options.orders, batch, without), names
         )
         for batch in options.batches
     }
-    for kind in kinds if options.graphs else ():
+    for kind in ("uniform", "alike") if options.graphs else ():
         redrawn_ones: list[QuitRule | None] = [*graphs(replace(cfg, stream=False), kind, options.graphs)]
         title = f"FB_stream, {options.graphs} redrawn graphs ({kind}), one order each, 10 at a time"
-        found[title] = pooled(in_stream(cfg, runs, redrawn_ones, 1, 10, tuple(options.without)), names)
+        found[title] = pooled(in_stream(cfg, runs, redrawn_ones, 1, 10, without), names)
     return found
+
+
+def command_of(options: Any) -> str:
+    """The command that makes this result."""
+    words = ["python benchmarks/recsys_graphs.py", *options.runs]
+    if options.stream:
+        words += ["--stream", f"--orders={options.orders}", "--batches", *map(str, options.batches)]
+    words.append(f"--graphs={options.graphs}")
+    if options.without:
+        words += ["--without", *(f'"{name}"' for name in options.without)]
+    return " ".join(words)
 
 
 def main() -> None:
@@ -181,15 +308,12 @@ def main() -> None:
     options.data = {"env_args.path": options.path} if options.path else {}
     preset = "td3_rec_stream" if options.stream else "td3_rec"
     cfg = own_settings(UsersConfig, load(preset, "coat", **options.data).config.env_args)
-    found = measured(cfg, [(Path(run).name, load_policy(run)) for run in options.runs], options)
-    flags = f" --stream --orders={options.orders}" if options.stream else ""
-    flags += f" --batches {' '.join(map(str, options.batches))}" if options.stream else ""
-    left_out = " ".join(f'"{name}"' for name in options.without)
-    flags += f" --graphs={options.graphs}" + (f" --without {left_out}" if left_out else "")
-    command = f"python benchmarks/recsys_graphs.py RUN ...{flags}"
-    record = {"provenance": provenance(command), "note": options.note, "tables": found}
-    if not options.stream and len(options.runs) > 2:
-        record["choice"] = alike(found, [Path(run) for run in options.runs])
+    runs = [Path(run) for run in options.runs]
+    record: dict[str, Any] = {"provenance": provenance(command_of(options)), "note": options.note}
+    if options.stream:
+        record["tables"] = in_streams(cfg, [(run.name, load_policy(run)) for run in runs], options)
+    else:
+        record["tables"], record["choice"] = over_graphs(cfg, runs, options.graphs)
     print(page(record))
     if options.out:
         options.out.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")

@@ -4,8 +4,8 @@ python benchmarks/recsys_recall.py RUN ... --out=benchmarks/results/recsys/recsy
 Each user's last rating is hidden (`env_args.split=last`), items rated before are left out. Lists of one run are those
 of its policy, and of the heads of its user model (`recommend --by=taken`, `--by=rating`). EASE and item-kNN are fitted
 here to the same log, with the settings that are best on the ratings before the hidden ones; the difference to EASE is
-over the same users; FB is beside the greedy user model. A last table asks for the same users as strangers: without
-their name, after a history of their newest ratings.
+over the same users; simulated episodes are beside the greedy user model. A last table asks for the same users as
+strangers: without their name, after a history of their newest ratings.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from twofold.recsys.data import Array, Dataset, Ratings
 from twofold.recsys.judge import difference, judge, of_scores
 from twofold.recsys.menu import By
 from twofold.recsys.metrics import over_seeds, play
-from twofold.recsys.peers import Scores, at_random, ease, item_knn, popularity_by_count
+from twofold.recsys.peers import Scores, at_random, ease, item_knn, popularity_by_count, sasrec
 from twofold.recsys.prepare import prepare
 from twofold.recsys.recommend import Recommender
+from twofold.recsys.taking import both
 from twofold.recsys.worlds import assumed_close, make
 from twofold.settings.config import own_settings
 from twofold.store.policy_file import LoadedPolicy, load_policy
@@ -39,13 +40,15 @@ Result = dict[str, Any]
 NEIGHBOURS, RIDGES = (20, 50, 100, 200, 400), (50.0, 100.0, 200.0, 300.0, 500.0, 1000.0)
 ROWS: dict[By, str] = {
     "policy": "td3_rec, reward=both",
-    "taken": "SASRec, their second head (--by=taken)",
+    "taken": "EASE and SASRec together, their second head (--by=taken)",
     "rating": "greedy user model (--by=rating)",
 }
 STRANGE: dict[By, str] = {
     "taken": "what others took with the items of the history (--by=taken)",
     "count": "popularity by count (--by=count)",
 }
+TRAINED = "td3_rec, reward=both, after the last step"  # whichever policy of the run was chosen
+MODES = ("FB", "NX_0", "NX_10")
 TOLD = (10, 29)  # ratings of a history
 
 
@@ -87,12 +90,12 @@ def _rated_in(log: Ratings) -> tuple[Array, Array]:
 
 
 def strangers(data: Dataset, runs: list[LoadedPolicy]) -> dict[str, Result]:
-    """Recall and NDCG of each kind of list for users without a name."""
+    """Recall and NDCG of each kind of list for users without a name, by the first run."""
     found: dict[str, Result] = {}
     for by, name in (ROWS | STRANGE).items():
         for told in TOLD:
             means = []
-            for run in runs if by == "policy" else runs[:1]:  # the heads are the same in all runs
+            for run in runs[:1]:
                 verdict = judge(
                     lambda users, k, r=run, b=by, t=told: as_strangers(Recommender(r), data, b, t, k), data
                 )
@@ -101,27 +104,59 @@ def strangers(data: Dataset, runs: list[LoadedPolicy]) -> dict[str, Result]:
     return found
 
 
-def tuned(data: Dataset, fit: Callable[[Ratings, Any], Scores], values: tuple[float, ...]) -> float:
-    """The setting that finds most of what users took last before the hidden rating."""
+def before(data: Dataset) -> Dataset:
+    """The same users with what they took last before the hidden rating hidden in its place: to choose settings on."""
     log, test = data.train.without_last()
-    before = replace(data, train=log, test=test)
-    found = {value: judge(of_scores(fit(log, value), log), before)["recall@10"].mean for value in values}
-    return max(values, key=lambda value: found[value])
+    return replace(data, train=log, test=test)
 
 
-def recalled(data: Dataset, runs: list[LoadedPolicy]) -> dict[str, Result]:
+def tuned(
+    data: Dataset, fit: Callable[[Ratings, Any], Scores], values: tuple[float, ...]
+) -> dict[float, float]:
+    """Recall@10 with each setting, the best one first."""
+    log = data.train
+    found = {value: judge(of_scores(fit(log, value), log), data)["recall@10"].mean for value in values}
+    return dict(sorted(found.items(), key=lambda pair: -pair[1]))
+
+
+def chosen(data: Dataset) -> tuple[dict[str, float], dict[str, float]]:
+    """The best settings of peers, and recall@10 of the two heads and of both together, on the ratings before."""
+    earlier = before(data)
+    log = earlier.train
+    sizes, ridges = tuned(earlier, item_knn, NEIGHBOURS), tuned(earlier, ease, RIDGES)
+    after = sasrec(log)
+    found = {f"EASE, ridge {ridge:g}": recall for ridge, recall in ridges.items()}
+    heads = {"SASRec": after}
+    heads |= {f"both, ridge {ridge:g}": both(ease(log, ridge), after) for ridge in (100.0, 300.0)}
+    found |= {name: judge(of_scores(head, log), earlier)["recall@10"].mean for name, head in heads.items()}
+    return {"item-kNN neighbours": next(iter(sizes)), "EASE ridge": next(iter(ridges))}, found
+
+
+def after_training(run: Path) -> LoadedPolicy:
+    """The policy of a run's last evaluation."""
+    steps = json.loads((run / "finalists.json").read_text())["return"]
+    return load_policy(run / f"finalist_{max(map(int, steps))}.safetensors")
+
+
+def recalled(data: Dataset, runs: list[LoadedPolicy], trained: list[LoadedPolicy]) -> dict[str, Result]:
     """Recall and NDCG of peers, and of each kind of list of the runs."""
     log = data.train
+    settings, earlier = chosen(data)
+    size, ridge = settings.values()
     peers = {"random": at_random(log), "popularity by count": popularity_by_count(log)}
-    size, ridge = (tuned(data, *choice) for choice in ((item_knn, NEIGHBOURS), (ease, RIDGES)))
     peers |= {"item-kNN": item_knn(log, int(size)), "EASE": ease(log, ridge), "EASE, ridge 300": ease(log)}
+    peers["SASRec"] = sasrec(log)
     judged = {name: [judge(of_scores(scores, log), data)] for name, scores in peers.items()}
     for by, name in ROWS.items():
         judged[name] = [
-            judge(lambda users, k, r=run, b=by: lists(Recommender(r), data, b, k), data) for run in runs
+            judge(lambda users, k, r=run, b=by: lists(Recommender(r), data, b, k), data)
+            for run in (runs if by == "policy" else runs[:1])  # the heads are the same in all runs
         ]
+    judged[TRAINED] = [
+        judge(lambda users, k, r=run: lists(Recommender(r), data, "policy", k), data) for run in trained
+    ]
     base = judged["EASE"][0]["recall@10"].values
-    found: dict[str, Result] = {"settings": {"item-kNN neighbours": size, "EASE ridge": ridge}}
+    found: dict[str, Result] = {"settings": settings, "before": earlier}
     for name, verdicts in judged.items():
         means = [
             {key: verdict[key].mean for key in ("recall@10", "ndcg@10", "coverage")} for verdict in verdicts
@@ -136,11 +171,13 @@ def recalled(data: Dataset, runs: list[LoadedPolicy]) -> dict[str, Result]:
     return found
 
 
-def simulated(cfg: UsersConfig, runs: list[LoadedPolicy]) -> dict[str, Result]:
-    """Mean return and length of FB."""
+def simulated(
+    cfg: UsersConfig, runs: list[LoadedPolicy], trained: list[LoadedPolicy], mode: str
+) -> dict[str, Result]:
+    """Mean return and length of all users' episodes."""
     prepared = prepare(cfg)
     users, close = prepared.data.users, assumed_close(cfg, prepared)
-    world = make(cfg, rows=users, purpose="FB")
+    world = make(cfg, rows=users, purpose=mode)
     players: list[tuple[str, Any]] = [
         ("greedy user model", Greedy(world, expected_before)),
         ("greedy user model with belief", Greedy(world, expected_now)),
@@ -148,8 +185,9 @@ def simulated(cfg: UsersConfig, runs: list[LoadedPolicy]) -> dict[str, Result]:
     if close is not None:
         players.append(("Bayes planner, assumed close pairs", Greedy(world, ByClosePairs(close))))
     players += [
-        (ROWS["policy"], run.learner.policy(explore=False, rows=users, rng=np.random.default_rng(0)))
-        for run in runs
+        (name, run.learner.policy(explore=False, rows=users, rng=np.random.default_rng(0)))
+        for name, several in ((ROWS["policy"], runs), (TRAINED, trained))
+        for run in several
     ]
     found: dict[str, list[dict[str, float]]] = {}
     for name, policy in players:
@@ -161,7 +199,7 @@ def simulated(cfg: UsersConfig, runs: list[LoadedPolicy]) -> dict[str, Result]:
     return {name: {"seeds": rows, **over_seeds(rows)} for name, rows in found.items()}
 
 
-def text(real: dict[str, Result], played: dict[str, Result], runs: int) -> str:
+def text(real: dict[str, Result], runs: int) -> str:
     lines = [
         f"### What users took next: recall@10 of the hidden last rating ({runs} runs, one seed each)",
         "",
@@ -172,7 +210,7 @@ def text(real: dict[str, Result], played: dict[str, Result], runs: int) -> str:
     ]
     settings = real["settings"]
     for name, row in sorted(
-        ((name, row) for name, row in real.items() if name != "settings"),
+        ((name, row) for name, row in real.items() if "seeds" in row),
         key=lambda pair: -pair[1]["recall@10"]["mean"],
     ):
         cells = [_cell(row[key], 4) for key in ("recall@10", "ndcg@10", "coverage")]
@@ -185,14 +223,28 @@ def text(real: dict[str, Result], played: dict[str, Result], runs: int) -> str:
         + ", ".join(f"{name} {value:g}" for name, value in settings.items())
         + ".",
     ]
-    lines += ["", "### Simulated episodes, FB", "", "| policy | return | length |", "|---|---|---|"]
+    return "\n".join([*lines, *_before(real["before"])])
+
+
+def text_of_episodes(mode: str, played: dict[str, Result]) -> str:
+    lines = [f"### Simulated episodes, {mode}", "", "| policy | return | length |", "|---|---|---|"]
     for name, row in sorted(played.items(), key=lambda pair: -pair[1]["return"]["mean"]):
         lines.append(f"| {name} | {_cell(row['return'], 1)} | {_cell(row['length'], 1)} |")
     return "\n".join(lines)
 
 
+def _before(found: dict[str, float]) -> list[str]:
+    lines = ["", "### Where the second head was chosen: recall@10 of the rating before the hidden one", ""]
+    lines += ["| lists | recall@10 |", "|---|---|"]
+    ranked = sorted(found.items(), key=lambda pair: -pair[1])
+    return [*lines, *(f"| {name} | {recall:.4f} |" for name, recall in ranked)]
+
+
 def text_of_strangers(found: dict[str, Result]) -> str:
-    lines = ["### The same users as strangers: recall@10 after their newest ratings as a history", ""]
+    lines = [
+        "### The same users as strangers: recall@10 after their newest ratings as a history (the first run)",
+        "",
+    ]
     lines += [
         "| lists | " + " | ".join(f"{told} ratings" for told in TOLD) + " |",
         "|---" * (1 + len(TOLD)) + "|",
@@ -220,9 +272,11 @@ def main() -> None:
     if options.strangers:
         about = json.loads(options.out.with_suffix(".json").read_text())
     else:
-        command = "python benchmarks/recsys_recall.py RUN ..."
+        command = " ".join(["python benchmarks/recsys_recall.py", *options.runs])
         about = {"provenance": provenance(command), "note": options.note, "runs": len(runs)}
-        about |= {"real": recalled(prepare(cfg).data, runs), "FB": simulated(cfg, runs)}
+        trained = [after_training(Path(run)) for run in options.runs]
+        about |= {"real": recalled(prepare(cfg).data, runs, trained)}
+        about |= {mode: simulated(cfg, runs, trained, mode) for mode in MODES}
     record = json.loads(json.dumps(about | {"strangers": strangers(prepare(cfg).data, runs)}))
     print(page(record))
     if options.out:
@@ -232,9 +286,9 @@ def main() -> None:
 
 def page(record: Result) -> str:
     """What a person read out of the tables, then the tables."""
-    tables = text(record["real"], record["FB"], record["runs"])
-    tables += "\n\n" + text_of_strangers(record["strangers"])
-    return "\n\n".join([record["note"], f"`{record['provenance']['command']}`", tables]).strip() + "\n"
+    tables = [text(record["real"], record["runs"]), *(text_of_episodes(mode, record[mode]) for mode in MODES)]
+    tables.append(text_of_strangers(record["strangers"]))
+    return "\n\n".join([record["note"], f"`{record['provenance']['command']}`", *tables]).strip() + "\n"
 
 
 if __name__ == "__main__":

@@ -9,7 +9,9 @@ from twofold.core.schedules import Schedule
 from twofold.core.seeding import Generators
 from twofold.learners.config import TD3Config
 from twofold.learners.td3 import TD3
+from twofold.recsys.baselines import Greedy, expected_now
 from twofold.recsys.item_nets import ItemNetworks
+from twofold.recsys.metrics import play
 from twofold.recsys.networks import ItemNetConfig
 from twofold.recsys.seen import Seen
 from twofold.recsys.worlds import make
@@ -226,3 +228,30 @@ def test_networks_for_items_refuse_another_world():
     plain = gym.spaces.Box(-1, 1, (3,), np.float32)
     with pytest.raises(ConfigError, match="need a world of users"):
         ItemNetworks(ItemNetConfig(), plain, plain, torch.Generator())
+
+
+def test_critics_of_before_policies_were_told_who_stays_are_read_as_they_were(config):
+    world = make(config(), rows=4, purpose="NX_10")
+    seen = gym.spaces.Dict({n: s for n, s in world.single_observation_space.items() if n != "stays"})
+    nets = ItemNetworks(ItemNetConfig(hidden_sizes=(16,)), seen, world.single_action_space, torch.Generator())
+    assert nets.critic().prior is None
+    nets = ItemNetworks(
+        nets.cfg, world.single_observation_space, world.single_action_space, torch.Generator()
+    )
+    assert nets.critic().prior is not None
+
+
+def test_who_cannot_leave_is_shown_what_is_expected_to_please_most(config):
+    world = make(config(), rows=4, purpose="NX_10")
+    seen, acts = world.single_observation_space, world.single_action_space
+    nets = ItemNetworks(ItemNetConfig(hidden_sizes=(16,)), seen, acts, torch.Generator().manual_seed(0))
+    learner = TD3(TD3Config(), networks=nets, observation_space=seen, action_space=acts, rngs=Generators(0))
+    with torch.no_grad():
+        for weights in learner.nets.critic.module.parameters():  # as if it had learned something
+            weights.add_(torch.ones_like(weights).uniform_(-1, 1, generator=torch.Generator().manual_seed(1)))
+    policy = learner.policy(explore=False, rows=4, rng=np.random.default_rng(0))
+    shown = play(world, policy, [0, 1, 2, 3])["items"]
+    np.testing.assert_array_equal(shown, play(world, Greedy(world, expected_now), [0, 1, 2, 3])["items"])
+    other = make(config(), rows=4, purpose="NX_0")
+    learned = play(other, policy, [0, 1, 2, 3])["items"]
+    assert (learned != play(other, Greedy(other, expected_now), [0, 1, 2, 3])["items"]).any()

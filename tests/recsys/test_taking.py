@@ -1,5 +1,6 @@
 """The second head: what users take, as a reward, as a feature and as candidates."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -58,6 +59,17 @@ def test_who_knows_the_order_gives_chances_beside_the_likeliest(log, monkeypatch
     found = fit_taking(log, "sasrec", 4, 1.0)
     assert (found.scores[:-1, 0] == 1).all() and (np.diff(found.scores[:-1], axis=1) <= 0).all()
     assert not (np.take_along_axis(taken(log, np.arange(8)), found.items[:-1], axis=1)).any()
+
+
+def test_both_heads_together_are_the_geometric_mean_of_their_chances(log, monkeypatch):
+    monkeypatch.setattr(taking_module, "sasrec", partial(sasrec, steps=20))
+    timed, users = replace(log, times=np.arange(len(log), dtype=float)), np.arange(8)
+    beside, after = (fit_taking(timed, by, 12, 1.0) for by in ("ease", "sasrec"))
+    found = fit_taking(timed, "auto", 4, 1.0)  # a log with times: both
+    chances = np.sqrt(np.maximum(beside.of(users, found.items[:8]), 1e-6) * after.of(users, found.items[:8]))
+    np.testing.assert_allclose(found.scores[:8], chances / chances[:, :1], rtol=1e-4)
+    assert (np.diff(found.scores[:8], axis=1) <= 0).all()
+    np.testing.assert_array_equal(found.items, fit_taking(timed, "both", 4, 1.0).items)
 
 
 def test_who_says_what_users_take_is_fitted_once(log, tmp_path, monkeypatch):

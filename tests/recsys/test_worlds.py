@@ -4,7 +4,7 @@ import pytest
 from twofold.base.errors import ConfigError, UserError
 from twofold.recsys.config import UsersConfig
 from twofold.recsys.prepare import model_folder, prepare
-from twofold.recsys.quit import CategoryCount, CloseByChance, CloseTable
+from twofold.recsys.quit import CategoryCount, CloseByChance, CloseTable, Never
 from twofold.recsys.worlds import make
 from twofold.settings.config import load
 
@@ -143,3 +143,20 @@ def test_own_true_ratings_are_taken_by_name(tmp_path, config):
     truth.write_text("user,item,rating\n1,2,3\n")
     with pytest.raises(UserError, match="lacks 107 of the 12 x 9 pairs"):
         prepare(cfg)
+
+
+def test_policies_are_chosen_with_close_pairs_that_training_does_not_expect(config):
+    rule = make(config(quit="model"), rows=2, purpose="held_out").feelings.quit_rule
+    assert rule == CloseByChance(Never(), config().close_share)
+    assert make(config(quit="model"), rows=2, purpose="train").feelings.quit_rule != rule
+    assert isinstance(make(config(quit="none"), rows=2, purpose="held_out").feelings.quit_rule, Never)
+    assert isinstance(make(config(quit="true"), rows=2, purpose="held_out").feelings.quit_rule, CloseTable)
+
+
+def test_only_who_cannot_leave_is_said_to_stay(config):
+    worlds = {
+        name: make(config(), rows=2, purpose=name) for name in ("train", "held_out", "FB", "NX_0", "NX_10")
+    }
+    told = {name: world.reset(seed=[1, 2])[0]["stays"].tolist() for name, world in worlds.items()}
+    assert told.pop("NX_10") == [[1], [1]]
+    assert all(stays == [[0], [0]] for stays in told.values())

@@ -42,12 +42,9 @@ class Candidates(nn.Module):
             self.outputs += 2
 
     def prior(self) -> Tensor | None:
-        """Weights [outputs] of a planner: the rating expected or known, what taking is worth, the price of a quit.
-
-        None where neither taking nor risk is seen: ratings alone are learned from nothing.
-        """
+        """Weights [outputs] of a planner: the rating expected or known, what taking is worth, the price of a quit."""
         tables = self.tables
-        if tables.taking is None and not tables.remembers:
+        if not tables.starts and tables.taking is None and not tables.remembers:
             return None
         weights = torch.zeros(self.outputs)
         memory = self.learned.stop if self.cfg.learn_pairs else tables.width + 1 + WINDOW

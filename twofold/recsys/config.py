@@ -120,7 +120,7 @@ class UsersConfig:
     )
     take_by: TakeModel = setting(
         "reward=taken, both: who says what users take: EASE in closed form, SASRec, which knows the order of a log, "
-        "or (auto) SASRec where the log has times",
+        "or both together (auto: where the log has times)",
         default="auto",
     )
     take_weight: float = setting(

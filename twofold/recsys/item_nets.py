@@ -121,7 +121,7 @@ class ItemCritic(nn.Module):
         return self.head.first(self.state(seen), features) + self.planned(features)
 
     def planned(self, features: Tensor) -> Tensor | float:
-        """What a planner makes of items with features [..., f] -> [...]; nothing for ratings alone."""
+        """What a planner makes of items with features [..., f] -> [...]; nothing where the critic sees points."""
         return 0.0 if self.prior is None else features @ self.prior.to(features.device)
 
     def of_items(self, obs: Observation, items: Tensor) -> Tensor:
@@ -132,7 +132,11 @@ class ItemCritic(nn.Module):
             if self.candidates is None
             else self.candidates(seen, items)
         )
-        return self._joined(self.state(seen), features)
+        values = self._joined(self.state(seen), features)
+        if self.prior is not None and seen.stays is not None and seen.stays.any():
+            # What was learned is how to keep users; of those who cannot leave the planner knows all that counts.
+            values = values * torch.from_numpy(1 - seen.stays).to(values)
+        return values + self.planned(features)
 
     def _joined(self, state: Tensor, features: Tensor) -> Tensor:
         """The head for state [B, s] and features [B, k, f]: the state's part of the first layer is done once."""
@@ -144,8 +148,7 @@ class ItemCritic(nn.Module):
         x = x.flatten(1, 2)
         for layer in rest:
             x = affine(layer.matrix, torch.relu(x))
-        values: Tensor = x.view(shape[:3])
-        return values + self.planned(features)
+        return x.view(shape[:3])
 
     def _features(self, seen: Seen, point: Tensor) -> Tensor:
         """The item's features; for a point between items a soft mixture, through which the gradient flows."""

@@ -78,7 +78,7 @@ def judge(lists: Lists, data: Dataset, k: int = 10, liked: float | None = None) 
         f"ndcg@{k}": _over_users((hits * gains).sum(axis=1) / ideal),
         "coverage": Judged(len(np.unique(shown)) / data.items, 0.0),
         "novelty": _over_users(
-            np.where(found >= 0, novelty[found], 0).sum(axis=1) / (found >= 0).sum(axis=1)
+            np.where(found >= 0, novelty[found], 0).sum(axis=1) / np.maximum((found >= 0).sum(axis=1), 1)
         ),
     }
 

@@ -50,9 +50,8 @@ class Seen:
         self.items = arrays["items"]  # [B, T], -1 after the newest
         self.ratings = arrays["ratings"]  # [B, T]
         self.belief = arrays.get("belief")  # [B, b]
-        self.risk = arrays.get(
-            "risk"
-        )  # [B, items]: the chance that an item ends the episode, where it is known
+        self.risk = arrays.get("risk")  # [B, items]: chance that an item ends the episode, where it is known
+        self.stays = arrays.get("stays")  # [B, 1]: 1 where the user cannot leave before the end
         self.longest = 0  # window that was asked for; shorter ones are its end
         # Each key says the type of its value, which the type of one dictionary cannot.
         self._derived: dict[tuple[object, int], object] = {}

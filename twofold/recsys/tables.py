@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -48,7 +48,7 @@ class Part(NamedTuple):
 class Tables:
     """Fixed tensors: never trained, never copied with a network, saved once with the policy."""
 
-    def __init__(self, known: Catalogue, chunk: int, remembers: bool = False) -> None:
+    def __init__(self, known: Catalogue, chunk: int, told: Collection[str]) -> None:
         tables = [torch.from_numpy(array) for array in (known.item_vectors, known.user_factors)]
         self.item_vectors, self.user_factors = tables
         self.item_factors = torch.from_numpy(known.item_factors)
@@ -57,7 +57,11 @@ class Tables:
         self.place = torch.device(
             "cpu"
         )  # where the networks live that read what is looked up here, on the CPU
-        self.remembers = remembers  # observations hold the risk of every item, by a memory that users share
+        self.remembers = (
+            "risk" in told
+        )  # observations hold the risk of every item, by a memory that users share
+        # Policies of before observations said who cannot leave: their critics learned ratings from nothing.
+        self.starts = "stays" in told
         self.chunk = chunk  # items looked at together; bounds memory for large catalogues
         self._seen: list[Seen] = []  # of the last two batches, s and s' of one update
         self._parts: tuple[int, list[Part]] = (0, [])
@@ -77,9 +81,9 @@ class Tables:
     @classmethod
     def of(cls, action_space: AnySpace, observation_space: AnySpace, chunk: int) -> Tables:
         """From the catalogue of a world's action space; blank ones of its sizes where a policy file will fill them."""
-        remembers = isinstance(observation_space, gym.spaces.Dict) and "risk" in observation_space.spaces
+        told = observation_space.spaces if isinstance(observation_space, gym.spaces.Dict) else ()
         if isinstance(action_space, ItemSpace):
-            return cls(action_space.catalogue, chunk, remembers)
+            return cls(action_space.catalogue, chunk, told)
         if not isinstance(action_space, SizedBox) or not isinstance(observation_space, gym.spaces.Dict):
             raise ConfigError("the networks 'recsys/items' need a world of users (env: recsys/users)")
         users, items, rank = (action_space.sizes[name] for name in ("users", "items", "rank"))
@@ -94,7 +98,7 @@ class Tables:
         vectors, user, item, belief = (torch.zeros(shape).numpy() for shape in shapes)
         takes = torch.zeros(users + 1, action_space.sizes.get("takes", 0)).numpy()
         taking = Taking(takes.astype(np.int64), takes) if takes.shape[1] else None
-        return cls(Catalogue(vectors, user, item, belief, 1.0, taking=taking), chunk, remembers)
+        return cls(Catalogue(vectors, user, item, belief, 1.0, taking=taking), chunk, told)
 
     @property
     def catalogue(self) -> Catalogue:

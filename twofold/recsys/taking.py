@@ -13,14 +13,15 @@ from twofold.base.errors import UserError
 from twofold.base.progress import task
 from twofold.base.regular import is_there
 from twofold.recsys.data import Array, Ratings
-from twofold.recsys.peers import MOST_ITEMS, ease, sasrec, taken
+from twofold.recsys.peers import MOST_ITEMS, Scores, ease, sasrec, taken
 from twofold.recsys.seen import Listed
 from twofold.store import files
 from twofold.store.policy_file import FORMAT, seal, unseal
 
-TakeModel = Literal["auto", "ease", "sasrec"]
+TakeModel = Literal["auto", "ease", "sasrec", "both"]
 FILE = "taking.safetensors"
 _ROWS = 1000
+_LEAST = 1e-6  # a chance below this is as good as none
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ def listed_scores(items: Array, listed: Listed) -> Array:
 
 def kept_taking(log: Ratings, by: TakeModel, size: int, ridge: float, folder: Path) -> Taking:
     """What users take, from `folder` if it was fitted before to this log with these settings."""
+    by = _settled(log, by)
     file = folder / f"taken-{_digest(log, by, size, ridge)}" / FILE
     if is_there(file):
         arrays, _ = unseal(file)
@@ -74,14 +76,12 @@ def _digest(log: Ratings, by: TakeModel, size: int, ridge: float) -> str:
 
 def fit_taking(log: Ratings, by: TakeModel, size: int, ridge: float) -> Taking:
     """The likeliest new items of every user; of a user never seen, those that most users rated."""
-    count = len(log.item_names)
-    if by == "auto":
-        by = "ease" if log.times is None else "sasrec"
+    count, by = len(log.item_names), _settled(log, by)
     if count > MOST_ITEMS:
         raise UserError(
             f"reward=taken scores all items at once: at most {MOST_ITEMS} items, there are {count}"
         )
-    scores, size = (ease(log, ridge) if by == "ease" else sasrec(log)), min(size, count)
+    scores, size = _scores(log, by, ridge), min(size, count)
     users = np.arange(len(log.user_names))
     blocks = [users[start : start + _ROWS] for start in range(0, len(users), _ROWS)]
     parts = [_likeliest(np.where(taken(log, some) > 0, -np.inf, scores(some)), by, size) for some in blocks]
@@ -90,6 +90,28 @@ def fit_taking(log: Ratings, by: TakeModel, size: int, ridge: float) -> Taking:
     items = np.vstack([*(items for items, _ in parts), most])
     chances = np.vstack([*(chances for _, chances in parts), share[most]])
     return Taking(items.astype(np.int64), chances.astype(np.float32))
+
+
+def _settled(log: Ratings, by: TakeModel) -> TakeModel:
+    """What `auto` means for this log."""
+    if by != "auto":
+        return by
+    return "ease" if log.times is None else "both"
+
+
+def _scores(log: Ratings, by: TakeModel, ridge: float) -> Scores:
+    """What ranks the items."""
+    if by == "ease":
+        return ease(log, ridge)
+    return sasrec(log) if by == "sasrec" else both(ease(log, ridge), sasrec(log))
+
+
+def both(beside: Scores, after: Scores) -> Scores:
+    """The logarithm of the geometric mean of the chances that EASE and SASRec give.
+
+    The one knows what is taken together, the other what is taken next; they miss different items.
+    """
+    return lambda users: (np.log(np.maximum(beside(users), _LEAST)) + after(users)) / 2
 
 
 def _likeliest(scores: Array, by: TakeModel, size: int) -> tuple[Array, Array]:

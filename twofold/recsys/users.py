@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import gymnasium as gym
@@ -33,6 +33,9 @@ class Rules:
     window: int  # items that the quit rule looks back on
     quit_window: Literal["intended", "compat"]
     block: int  # the last so many items cannot be shown again; max_turn: no repeats at all
+    stays: bool = field(
+        default=False, kw_only=True
+    )  # nobody can leave before the end, and policies are told so
     low: float
     high: float
     rating_noise: float = 0.0  # training only: an unknown part of each user's rating of each item
@@ -96,6 +99,7 @@ class Users(VectorEnv[Obs, Array, Array]):
             "user": gym.spaces.Box(-1, self.users - 1, (1,), ids),
             "turn": gym.spaces.Box(0, turns, (1,), ids),
             "block": gym.spaces.Box(0, turns, (1,), ids),
+            "stays": gym.spaces.Box(0, 1, (1,), ids),
             "items": gym.spaces.Box(-1, self.items - 1, (turns,), ids),
             "ratings": gym.spaces.Box(-np.inf, np.inf, (turns,), np.float32),
         }
@@ -262,11 +266,14 @@ class Users(VectorEnv[Obs, Array, Array]):
 
     def _obs(self) -> dict[str, Array]:
         """Copies, because the arrays go on changing."""
-        block = np.full((self.num_envs, 1), self.rules.block, np.int32)
+        block, stays = (
+            np.full((self.num_envs, 1), of, np.int32) for of in (self.rules.block, self.rules.stays)
+        )
         obs = {
             "user": self.user[:, None].astype(np.int32),
             "turn": self.turn[:, None].astype(np.int32),
             "block": block,
+            "stays": stays,
             "items": self.history.copy(),
             "ratings": self.ratings.copy(),
         }

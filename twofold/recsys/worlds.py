@@ -58,6 +58,7 @@ def make(cfg: UsersConfig, *, rows: int, purpose: str) -> Users:
         window=cfg.num_leave_compute,
         quit_window=cfg.quit_rule,
         block=cfg.cool_down,
+        stays=purpose == "NX_10",
         low=data.low,
         high=data.high,
     )
@@ -95,6 +96,10 @@ def _simulated(cfg: UsersConfig, rows: int, purpose: str, prepared: Prepared, ru
     if purpose == "train" and not cfg.posterior:
         tables = (model.mean,)
     rule, many = _simulated_rule(cfg, data, model, len(tables))
+    if purpose == "held_out" and cfg.quit == "model" and not cfg.stream:
+        # Not the pairs that training expects, which a log hardly tells: any, drawn for each episode. A policy that does
+        # well with thousands of draws does so whatever pairs there are.
+        rule, many = CloseByChance(Never(), cfg.close_share / _crowded(cfg, data)), 1
     rules = replace(rules, rating_noise=cfg.rating_noise, reward=cfg.reward, take_weight=cfg.take_weight)
     if purpose == "train":
         rules = replace(rules, centred=cfg.centred, quit_penalty=cfg.quit_penalty)
@@ -116,10 +121,14 @@ def _simulated_rule(cfg: UsersConfig, data: Dataset, model: UserModel, worlds: i
         # told apart, which true users do not allow, and a policy would learn to pay for that.
         return CloseByChance(Never(), cfg.close_share), 1
     # By the expectation, not by the drawn tables: in these, items of few ratings are far from everything by noise.
-    # How many items one bores with does not grow with the catalogue: above close_items both shares fall alike.
-    crowded = max(1.0, cfg.close_share * data.items / cfg.close_items)
+    crowded = _crowded(cfg, data)
     known = close_by_share(model.mean.item_vectors(), cfg.close_share / crowded, worlds)
     return CloseByChance(known, cfg.chance_share / crowded), worlds
+
+
+def _crowded(cfg: UsersConfig, data: Dataset) -> float:
+    """How many items one bores with does not grow with the catalogue: above close_items all shares fall by this."""
+    return max(1.0, cfg.close_share * data.items / cfg.close_items)
 
 
 def assumed_close(cfg: UsersConfig, prepared: Prepared) -> Array | None:
