@@ -46,7 +46,7 @@ def test_the_prior_relaxes_an_episode_and_counts_its_calls():
     env.reset(seed=3)
     done, info, steps = False, {}, 0
     while not done:
-        _, _, done, cut, info = env.step(np.zeros(6))
+        _, _, done, cut, info = env.step(np.zeros(7))
         steps += 1
         assert not cut
     assert info["episode"]["calls"] == steps + 1
@@ -58,8 +58,8 @@ def test_the_prior_relaxes_an_episode_and_counts_its_calls():
 def test_a_step_limit_is_a_truncation():
     env = SpringEnv(RelaxConfig(sets=COPPER, eps=1e-9, max_steps=2), "train")
     env.reset(seed=0)
-    env.step(np.zeros(6))
-    assert env.step(np.zeros(6))[2:4] == (False, True)
+    env.step(np.zeros(7))
+    assert env.step(np.zeros(7))[2:4] == (False, True)
 
 
 def test_evaluation_may_have_sets_of_its_own():

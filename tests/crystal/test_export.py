@@ -30,7 +30,7 @@ def test_a_runs_best_policy_becomes_a_policy_file_with_its_provenance(run, tmp_p
     path = tmp_path / "deep" / "mine.safetensors"
     assert main(["relax-export", str(run), "-o", str(path)]) == 0
     assert "mine.safetensors" in capsys.readouterr().out
-    assert load_weights(path).act(np.zeros(len(NAMES))).shape == (6,)
+    assert load_weights(path).act(np.zeros(len(NAMES))).shape == (7,)
     score = unseal(path)[1]["score"]
     assert score["seed"] == 0 and score["complete"] and score["steps"] == 8
     assert [entry["step"] for entry in score["curve"]] == [0, 4, 8]
