@@ -189,7 +189,7 @@ def relax_export(asked: menu.RelaxExport) -> int:
     if asked.default and asked.out:
         raise UserError("relax-export takes --out or --default, not both")
     path = asked.out or (DEFAULT if asked.default else asked.run / "relaxer.safetensors")
-    score = export_policy(asked.run, path)
+    score = export_policy(asked.run, path, asked.starts)
     print(f"policy     step {score['step']}, by {score['chosen by']}")
     print(f"wrote      {path}")
     return 0

@@ -7,36 +7,60 @@ import os
 import shlex
 from pathlib import Path
 
+import numpy as np
+
 from twofold.base.errors import CheckpointError, UserError
 from twofold.base.regular import is_file, read_regular
 from twofold.base.values import Json, Values, number, table
+from twofold.core.experience import Array
+from twofold.crystal.depth import Depth
 from twofold.crystal.library import StructureSet
-from twofold.crystal.policy import load_weights
-from twofold.crystal.world import RelaxConfig
+from twofold.crystal.policy import SpringPolicy, load_weights
+from twofold.crystal.world import RelaxConfig, SpringEnv
 from twofold.settings.config import own_settings
 from twofold.store import files
-from twofold.store.policy_file import seal, unseal
+from twofold.store.policy_file import described, seal, unseal
 from twofold.store.records import evaluations, read_provenance
 from twofold.store.run import Run
 
 WORLD = "crystal/spring"
 _MAX_DATA_BYTES = 1_000_000_000
-_PACKAGES = ("torch", "numpy", "ase", "matscipy")
+DEPTH_SEED = 2**29  # the first of the starts that measure the depth; training's seeds are above 2**30
+_PACKAGES = ("torch", "numpy", "ase", "matscipy", "chgnet", "tblite")
 
 
-def export_policy(folder: Path, path: Path) -> Values:
-    """Write the best policy of a run as `path`, its provenance beside its score; returns the two."""
+def export_policy(folder: Path, path: Path, starts: int = 400) -> Values:
+    """Write the best policy of a run as `path`, its provenance beside its score; returns the two.
+
+    So many starts of training are relaxed with it: their observations are the file's `Depth`.
+    """
     run = Run.open(folder)
     if run.resolved.config.env != WORLD:
         raise UserError(
             f"{folder} is a run in '{run.resolved.config.env}', the relaxer needs one in '{WORLD}'"
         )
     arrays, about = unseal(folder / "best.safetensors")
-    score = {**table(about, "score"), **provenance(run)}
+    cfg = own_settings(RelaxConfig, run.resolved.config.env_args)
+    depth = depth_of(load_weights(folder / "best.safetensors"), cfg, starts)
+    score = {**table(about, "score"), **provenance(run), "starts of depth": starts}
     path.parent.mkdir(parents=True, exist_ok=True)
-    files.replace_bytes(path, seal(arrays, {**about, "score": score}))
+    arrays = {**arrays, **depth.arrays()}
+    files.replace_bytes(path, seal(arrays, {**about, "arrays": described(arrays), "score": score}))
     load_weights(path)  # what was written can be read
     return score
+
+
+def depth_of(policy: SpringPolicy, cfg: RelaxConfig, starts: int) -> Depth:
+    """What the policy's own way through starts of training looks like; every second start sets the limit."""
+    env, seen = SpringEnv(cfg, "train"), [list[Array](), list[Array]()]
+    for one in range(starts):
+        observation, _ = env.reset(seed=DEPTH_SEED + one)
+        over = False
+        while not over:
+            seen[one % 2].append(observation)
+            observation, _, done, cut, _ = env.step(policy.act(observation))
+            over = done or cut
+    return Depth.of(np.array(seen[0]), np.array(seen[1]))
 
 
 def provenance(run: Run) -> Values:

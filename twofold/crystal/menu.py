@@ -72,6 +72,9 @@ class RelaxExport:
     out: Path | None = option(
         "policy file (default RUN/relaxer.safetensors)", default=None, metavar="FILE", short="-o", kind="file"
     )
+    starts: int = option(
+        "of training, relaxed once more: what they show is what the policy is asked about", default=400, ge=2
+    )
     default: bool = option("into the package: what TD3Relaxer takes by itself", default=False)
 
 
@@ -107,7 +110,8 @@ COMMANDS = (
         RelaxExport,
         "twofold.crystal.commands:relax_export",
         more="An ordinary policy file for TD3Relaxer(atoms, policy=FILE); it also holds the command, seed, versions, "
-        "data and scores of the run.",
+        "data and scores of the run, and observations of training: where a relaxation is further from all of them "
+        "than fresh starts of training are, the untrained step is taken.",
         examples=(
             "twofold train --config=td3_crystal --env-config=crystal --run=runs/springs trainer.steps=2_000",
             "twofold relax-export runs/springs --out=mine.safetensors",
