@@ -73,7 +73,10 @@ class RelaxExport:
         "policy file (default RUN/relaxer.safetensors)", default=None, metavar="FILE", short="-o", kind="file"
     )
     starts: int = option(
-        "of training, relaxed once more: what they show is what the policy is asked about", default=400, ge=2
+        "of training, relaxed once more: what they show is what the policy is asked about",
+        default=400,
+        metavar="N",
+        least=2,
     )
     default: bool = option("into the package: what TD3Relaxer takes by itself", default=False)
 
