@@ -36,7 +36,7 @@ def features(step: Step, fmax: float) -> Array:
 def _path(step: Step, fmax: float) -> dict[str, float]:
     """How the relaxation goes, whatever the model of the step."""
     memory = step.memory
-    points = memory.places if isinstance(step, CurvilinearStep) else step.memory.points
+    points = step.memory.places if isinstance(step, CurvilinearStep) else step.memory.points
     point, last = points[-1], points[-2] if len(points) > 1 else None
     best, forces, motion = memory.best, memory.forces, step.motion
     assert best is not None and motion is not None

@@ -18,7 +18,6 @@ from twofold.crystal.calculators import calculator_factory
 from twofold.crystal.relaxer import TD3Relaxer
 from twofold.crystal.structures import Distortion, load
 
-AT_REST = "energy at rest"  # of the minimum that a start was made from, eV
 Length = Annotated[float, Field(ge=0)]
 Index = Annotated[int, Field(ge=0)]
 Times = Annotated[int, Field(ge=1, le=100)]
@@ -77,10 +76,7 @@ class StructureSet:
             vacancies=self.vacancies,
             r0=self.r0,
         )
-        disturbed = distortion(start, rng)
-        if self.vacancies or self.strain:
-            disturbed.info.pop(AT_REST, None)  # it is another crystal now
-        return disturbed, calculator_factory(os.path.expandvars(self.calculator))()
+        return distortion(start, rng), calculator_factory(os.path.expandvars(self.calculator))()
 
 
 def copper() -> dict[str, StructureSet]:
@@ -134,6 +130,5 @@ def _at_rest(atoms: Atoms, calculator: Calculator, cell: bool, fmax: float) -> A
     if cell:
         TD3Relaxer(FrechetCellFilter(out), logfile=None, policy="prior").run(fmax=0.2 * fmax, steps=500)
     TD3Relaxer(out, logfile=None, policy="prior").run(fmax=fmax, steps=500)
-    out.info[AT_REST] = out.get_potential_energy()
     out.calc = None
     return out

@@ -16,7 +16,7 @@ from twofold.core.protocols import World
 from twofold.crystal.calculators import Counted
 from twofold.crystal.curvilinear import step_for
 from twofold.crystal.features import NAMES, features
-from twofold.crystal.library import AT_REST, StructureSet, chosen, copper
+from twofold.crystal.library import StructureSet, chosen, copper
 from twofold.crystal.motion import Motion, frame_of, permitted
 from twofold.crystal.rewards import scale_free
 from twofold.crystal.spring import SCALARS, Scalars, SpringStep, largest
@@ -35,11 +35,6 @@ class RelaxConfig:
     eps: float = setting("an episode ends at this largest force", default=0.01, gt=0, unit="eV/Angstrom")
     max_steps: int = setting("then an episode is cut short", default=60, ge=1, unit="steps")
     call_cost: float = setting("of one force call, in decades of force", default=0.1, ge=0)
-    fork_cost: float = setting(
-        "of an end more than 1 meV/atom above the minimum that a start was made from, in decades of force",
-        default=0.0,
-        ge=0,
-    )
 
 
 class Relaxation:
@@ -82,10 +77,6 @@ class Relaxation:
     def calls(self) -> int:
         return self.calculator.calls
 
-    def higher(self) -> bool:
-        """Whether this is more than 1 meV/atom above the minimum that the start was made from."""
-        return self.energy > self.atoms.info.get(AT_REST, np.inf) + 1e-3 * len(self.atoms)
-
     def metrics(self, eps: float) -> dict[str, float]:
         return {"calls": self.calls, "relaxed": float(self.force <= eps), "final_force": self.force}
 
@@ -120,7 +111,6 @@ class SpringEnv(gym.Env[Array, Array]):
         done = now.force <= cfg.eps
         cut = not done and self.steps >= cfg.max_steps
         gained = scale_free(before, now.force, done, cfg.call_cost)
-        gained -= cfg.fork_cost * float(done and now.higher())
         # Fewer calls is what counts, whatever reward trains; logarithms weigh easy and hard crystals alike.
         info = (
             {"episode": now.metrics(cfg.eps) | {"return": -float(np.log2(now.calls))}} if done or cut else {}

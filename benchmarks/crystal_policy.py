@@ -1,0 +1,220 @@
+"""What the trained policy saves over the untrained step, kind by kind, and what its measure of depth does.
+
+    TWOFOLD_DATA=... python benchmarks/crystal_policy.py [--policy=FILE] [--name=NAME]
+    python benchmarks/crystal_policy.py --page
+
+Fresh starts of `crystal.py`'s systems, none of them trained on, and places that are far from training. Four ways from
+each start: the policy with its guard (the untrained step where an observation is further from training's than fresh starts
+of training are), the policy asked everywhere, the untrained prior, BFGS with alpha 15. Results in
+benchmarks/results/crystal/crystal_policy.json and its page; what is there already is not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import crystal as tables
+import crystal_systems
+import numpy as np
+from ase import Atoms
+from ase.build import bulk, fcc111
+from ase.calculators.calculator import Calculator
+from ase.calculators.emt import EMT
+from ase.cluster import Icosahedron, Octahedron
+from ase.filters import FrechetCellFilter
+from ase.optimize import BFGS
+from scipy.stats import t
+
+from twofold.core.experience import Array
+from twofold.crystal.calculators import Counted
+from twofold.crystal.policy import DEFAULT, SpringPolicy, load_weights
+from twofold.crystal.relaxer import TD3Relaxer
+
+RESULTS = Path(__file__).parent / "results" / "crystal"
+FRESH = 300  # the first seed of these starts
+WAYS = ("td3", "everywhere", "prior", "bfgs15")
+Start = tuple[str, str, Atoms, Callable[[], Calculator]]
+Runs = list[dict[str, Any]]
+HEAD = """# The policy against the untrained step, kind by kind
+
+Made by `benchmarks/crystal_policy.py`: force calls to 0.01 eV/A. `td3` is the policy with its guard: where an observation
+is further from all observations of training than 99 % of those of fresh training starts, the untrained step is taken.
+`everywhere` is the same policy without the guard, `prior` the untrained step. `asked` is the share of steps after the
+first that the guard leaves to the policy. Ratios are geometric means over starts with 95 % intervals; below 1 the
+first is better. No start and, but for Al-Fe_N=4, none of these structures was trained on.
+"""
+
+
+class Watched(SpringPolicy):
+    """Counts how often it is asked, and answers everywhere if told to."""
+
+    def __init__(self, policy: SpringPolicy, everywhere: bool) -> None:
+        super().__init__(policy.network, policy.depth)
+        self.everywhere, self.steps, self.asked = everywhere, 0, 0
+
+    def knows(self, observation: Array) -> bool:
+        known = self.everywhere or super().knows(observation)
+        first = observation[21] > 0.5  # the first step is the prior's in any case
+        self.steps += int(not first)
+        self.asked += int(known and not first)
+        return known
+
+
+def defects(first: int, seeds: int) -> Iterator[Start]:
+    """Clusters, vacancies and a large cell: where a policy of small perfect cells cost calls."""
+    vacancy = fcc111("Cu", (3, 3, 4), vacuum=8.0)
+    del vacancy[[27, 31]]
+    cells = {
+        "Cu55": Icosahedron("Cu", 3),
+        "Pd38": Octahedron("Pd", 4, cutoff=1),
+        "Cu111, two vacancies": vacancy,
+        "Cu31, a vacancy": bulk("Cu", cubic=True).repeat(2)[1:],
+        "Cu108": bulk("Cu", cubic=True).repeat(3),
+        "Ni256": bulk("Ni", cubic=True).repeat(4),
+    }
+    for name, atoms in cells.items():
+        for seed in range(first, first + 8):
+            yield name, f"{name} {seed}", crystal_systems.rattled(atoms, 0.1, seed), EMT
+
+
+def by_row(starts: Callable[[int, int], Iterator[Start]], seeds: int = 0) -> Callable[[], Iterator[Start]]:
+    """Starts whose row is a kind of its own."""
+    return lambda: starts(FRESH, seeds)
+
+
+def one_kind(
+    kind: str, starts: Callable[[int, int], Iterator[Start]], seeds: int = 0
+) -> Callable[[], Iterator[Start]]:
+    def made() -> Iterator[Start]:
+        for _, name, atoms, make in starts(FRESH, seeds):
+            yield kind, name, atoms, make
+
+    return made
+
+
+GROUPS: dict[str, Callable[[], Iterator[Start]]] = {
+    "metals": one_kind("EMT metals, 2 to 32 atoms", tables.emt_starts, 2),
+    "heldout": one_kind("elements and ternaries never trained on, 32 atoms", tables.heldout_starts, 3),
+    "alfe": by_row(tables.alfe_starts, 1),
+    "forks": by_row(crystal_systems.fork_starts, 2),
+    "defects": by_row(defects),
+    "surfaces": by_row(crystal_systems.surface_starts, 5),
+    "molecules": one_kind("molecules, GFN2-xTB", crystal_systems.molecule_starts),
+    "drugs": one_kind("medicines, GFN2-xTB", crystal_systems.drug_starts),
+    "nonmetals": one_kind("22 crystals with nonmetals, CHGNet", crystal_systems.crystal_starts, 1),
+    "cells": one_kind("the same, cell and positions", crystal_systems.cell_starts, 1),
+}
+
+
+def relaxed(
+    way: str, atoms: Atoms, calculator: Calculator, policy: SpringPolicy, cell: bool
+) -> dict[str, Any]:
+    """One relaxation: calls, energy, and how often the policy was asked."""
+    copy = atoms.copy()
+    copy.calc = counted = Counted(calculator)
+    moving = FrechetCellFilter(copy) if cell else copy
+    watched = Watched(policy, way == "everywhere")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if way == "bfgs15":
+            done = BFGS(moving, alpha=15.0, logfile=None).run(fmax=0.01, steps=500)
+        else:
+            chosen = "prior" if way == "prior" else watched
+            done = TD3Relaxer(moving, logfile=None, policy=chosen).run(fmax=0.01, steps=500)
+    energy = float(counted.results["energy"]) / len(copy)
+    return {"way": way, "calls": counted.calls, "energy": round(energy, 6), "converged": bool(done),
+            "steps": watched.steps, "asked": watched.asked}  # fmt: skip
+
+
+def record(policy: SpringPolicy, groups: list[str], path: Path, ways: tuple[str, ...]) -> None:
+    """Run what is not in the file yet."""
+    kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"runs": []}
+    kept |= {
+        "command": shlex.join(["python", "benchmarks/crystal_policy.py", *sys.argv[1:]]),
+        "versions": tables.versions(),
+        "made": time.strftime("%Y-%m-%d"),
+    }
+    here, done = tables.commit(), {(run["start"], run["way"]) for run in kept["runs"]}
+    for group in groups:
+        for row, name, atoms, make in GROUPS[group]():
+            for way in ways:
+                if (f"{group} {name}", way) not in done:
+                    run = relaxed(way, atoms, make(), policy, group == "cells")
+                    kept["runs"].append(
+                        {"group": group, "row": row, "start": f"{group} {name}", "commit": here} | run
+                    )
+        path.write_text(json.dumps(kept, indent=0) + "\n")
+        print(table(kept["runs"], group), flush=True)
+
+
+def ratio(runs: Runs, one: str, other: str) -> str:
+    calls = {(run["start"], run["way"]): run["calls"] for run in runs}
+    starts = [start for start, way in calls if way == one and (start, other) in calls]
+    logs = np.log([calls[start, one] / calls[start, other] for start in starts])
+    if len(logs) < 2:
+        return "-"
+    half = t.ppf(0.975, len(logs) - 1) * logs.std(ddof=1) / np.sqrt(len(logs))
+    low, high = np.exp([logs.mean() - half, logs.mean() + half])
+    return f"{np.exp(logs.mean()):.2f} [{low:.2f}, {high:.2f}]"
+
+
+def line(label: str, runs: Runs) -> str:
+    def mean(way: str) -> str:
+        calls = [run["calls"] for run in runs if run["way"] == way]
+        return f"{np.mean(calls):.1f}" if calls else "-"
+
+    steps = sum(run["steps"] for run in runs if run["way"] == "td3")
+    asked = sum(run["asked"] for run in runs if run["way"] == "td3")
+    starts = len({run["start"] for run in runs})
+    cells = [label, str(starts), *(mean(way) for way in WAYS), f"{100 * asked / max(steps, 1):.0f} %"]
+    cells += [ratio(runs, one, "prior") for one in ("td3", "everywhere")] + [ratio(runs, "td3", "bfgs15")]
+    return "| " + " | ".join(cells) + " |"
+
+
+def table(runs: Runs, group: str) -> str:
+    own = [run for run in runs if run["group"] == group]
+    rows = list(dict.fromkeys(run["row"] for run in own))
+    lines = [line(row, [run for run in own if run["row"] == row]) for row in rows]
+    return "\n".join(lines if len(rows) == 1 else [*lines, line(f"**{group}**", own)])
+
+
+def page() -> str:
+    """The page of what was recorded."""
+    data = json.loads((RESULTS / "crystal_policy.json").read_text())
+    runs: Runs = data["runs"]
+    versions = ", ".join(f"{package} {version}" for package, version in data["versions"].items())
+    head = "| | starts | td3 | everywhere | prior | bfgs15 | asked | td3 / prior | everywhere / prior | td3 / bfgs15 |"
+    failed = sum(not run["converged"] for run in runs if run["way"] == "td3")
+    lines = [HEAD, f"`{data['command']}`  ", f"{data['made']}; {versions}", "", head, "|---" * 10 + "|"]
+    groups = [group for group in GROUPS if any(run["group"] == group for run in runs)]
+    lines += [table(runs, group) for group in groups]
+    lines += [line("**all**", runs), "", f"Not converged with `td3`: {failed}.", ""]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--policy", type=Path, default=DEFAULT)
+    parser.add_argument("--groups", default=",".join(GROUPS))
+    parser.add_argument("--ways", default=",".join(WAYS))
+    parser.add_argument("--out", type=Path, default=RESULTS / "crystal_policy.json")
+    parser.add_argument("--page", action="store_true", help="write the page of what was recorded")
+    typed = parser.parse_args()
+    if typed.page:
+        (RESULTS / "crystal_policy.md").write_text(page())
+        return
+    record(load_weights(typed.policy), typed.groups.split(","), typed.out, tuple(typed.ways.split(",")))
+
+
+if __name__ == "__main__":
+    main()
