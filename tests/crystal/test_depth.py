@@ -15,19 +15,19 @@ def observations(number=200, seed=0):
     return np.random.default_rng(seed).normal(1.0, 0.5, (number, 4)).astype(np.float32)
 
 
-def depth(fresh=1):
-    return Depth.of(observations(), observations(seed=fresh))
+def depth(gain=0.1):
+    return Depth.of(observations(), np.full(200, gain), observations(seed=1))
 
 
 def test_what_was_seen_in_training_is_at_no_distance():
-    assert depth().distance(observations()[7]) == pytest.approx(0, abs=1e-6)
+    assert depth().distances(observations()[7]).min() == pytest.approx(0, abs=1e-6)
 
 
 def test_distance_is_in_spreads_of_each_feature():
     kept = np.array([[0.0, 0.0], [2.0, 0.02]])  # spreads of 1 and, because it hardly changed, of 0.05
-    made = Depth.of(kept, kept)
-    assert made.distance(np.array([1.0, 0.0])) == pytest.approx(np.sqrt(1 / 2))
-    assert made.distance(np.array([0.0, -0.1])) == pytest.approx(np.sqrt((0.1 / 0.05) ** 2 / 2))
+    made = Depth.of(kept, np.ones(2), kept)
+    assert made.distances(np.array([1.0, 0.0]))[0] == pytest.approx(np.sqrt(1 / 2))
+    assert made.distances(np.array([0.0, -0.1]))[0] == pytest.approx(np.sqrt((0.1 / 0.05) ** 2 / 2))
 
 
 def test_one_fresh_observation_in_a_hundred_is_too_far():
@@ -43,9 +43,18 @@ def test_what_training_never_saw_is_too_far():
     assert not any(depth().holds(one) for one in strange)
 
 
+def test_where_the_policy_lost_calls_it_is_not_asked():
+    assert not any(depth(gain=-0.1).holds(one) for one in observations())
+    kept = np.concatenate([observations(100), observations(100) + 10])
+    mixed = Depth.of(kept, np.repeat([0.2, -0.2], 100), kept)
+    assert all(mixed.holds(one) for one in kept[:100])
+    assert not any(mixed.holds(one) for one in kept[100:])
+
+
 def test_no_more_than_so_many_observations_are_kept():
-    made = Depth.of(observations(2 * STORED + 5), observations(10, seed=1))
-    assert 0.6 * STORED < len(made.seen) <= STORED
+    number = 2 * STORED + 5
+    made = Depth.of(observations(number), np.ones(number), observations(10, seed=1))
+    assert 0.6 * STORED < len(made.seen) <= STORED and len(made.gain) == len(made.seen)
 
 
 def test_a_file_holds_it():
@@ -63,6 +72,7 @@ def test_a_file_holds_it():
         ("scale", np.ones(3)),
         ("scale", np.zeros(4)),
         ("limit", np.ones(2)),
+        ("gain", np.ones(3)),
         ("seen", np.full((2, 4), np.nan)),
     ],
 )
@@ -86,7 +96,7 @@ def seen(atoms):
 
 def test_beyond_its_depth_a_policy_is_not_asked():
     small = np.array([features(seen(rattled(seed=k)), 0.01) for k in range(40)])
-    known = Depth.of(small[:20], small[20:])
+    known = Depth.of(small[:20], np.ones(20), small[20:])
     policy = bold(known)
     assert policy.scalars(seen(rattled(seed=25)), 0.01) != Scalars()
     assert policy.scalars(seen(rattled(times=3, seed=0)), 0.01) == Scalars(), "108 atoms where it saw 4"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from twofold.core.experience import Array
 from twofold.crystal.depth import Depth
 from twofold.crystal.library import StructureSet
 from twofold.crystal.policy import SpringPolicy, load_weights
+from twofold.crystal.spring import SCALARS
 from twofold.crystal.world import RelaxConfig, SpringEnv
 from twofold.settings.config import own_settings
 from twofold.store import files
@@ -29,10 +31,10 @@ DEPTH_SEED = 2**29  # the first of the starts that measure the depth; training's
 _PACKAGES = ("torch", "numpy", "ase", "matscipy", "chgnet", "tblite")
 
 
-def export_policy(folder: Path, path: Path, starts: int = 400) -> Values:
+def export_policy(folder: Path, path: Path, starts: int = 600) -> Values:
     """Write the best policy of a run as `path`, its provenance beside its score; returns the two.
 
-    So many starts of training are relaxed with it: their observations are the file's `Depth`.
+    So many starts of training are relaxed with it and without: what they show is the file's `Depth`.
     """
     run = Run.open(folder)
     if run.resolved.config.env != WORLD:
@@ -51,16 +53,32 @@ def export_policy(folder: Path, path: Path, starts: int = 400) -> Values:
 
 
 def depth_of(policy: SpringPolicy, cfg: RelaxConfig, starts: int) -> Depth:
-    """What the policy's own way through starts of training looks like; every second start sets the limit."""
-    env, seen = SpringEnv(cfg, "train"), [list[Array](), list[Array]()]
+    """What the policy's own way through starts of training looks like, and what it gains on each.
+
+    Every fourth start says how far fresh ones lie from the others.
+    """
+    env = SpringEnv(cfg, "train")
+    kept, gains, fresh = list[Array](), list[float](), list[Array]()
     for one in range(starts):
-        observation, _ = env.reset(seed=DEPTH_SEED + one)
-        over = False
-        while not over:
-            seen[one % 2].append(observation)
-            observation, _, done, cut, _ = env.step(policy.act(observation))
-            over = done or cut
-    return Depth.of(np.array(seen[0]), np.array(seen[1]))
+        seen = _relaxed(env, DEPTH_SEED + one, policy.act)
+        if one % 4 == 1:
+            fresh += seen
+            continue
+        calls = env.now.calls
+        _relaxed(env, DEPTH_SEED + one, lambda _: np.zeros(len(SCALARS)))
+        kept += seen
+        gains += [float(np.log(env.now.calls / calls))] * len(seen)
+    return Depth.of(np.array(kept), np.array(gains), np.array(fresh))
+
+
+def _relaxed(env: SpringEnv, seed: int, act: Callable[[Array], Array]) -> list[Array]:
+    """Relax one start; what was observed on the way."""
+    (observation, _), seen, over = env.reset(seed=seed), list[Array](), False
+    while not over:
+        seen.append(observation)
+        observation, _, done, cut, _ = env.step(act(observation))
+        over = done or cut
+    return seen
 
 
 def provenance(run: Run) -> Values:

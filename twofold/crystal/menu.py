@@ -73,8 +73,8 @@ class RelaxExport:
         "policy file (default RUN/relaxer.safetensors)", default=None, metavar="FILE", short="-o", kind="file"
     )
     starts: int = option(
-        "of training, relaxed once more: what they show is what the policy is asked about",
-        default=400,
+        "of training, relaxed with the policy and without: they say what it is asked about",
+        default=600,
         metavar="N",
         least=2,
     )
@@ -114,10 +114,10 @@ COMMANDS = (
         "twofold.crystal.commands:relax_export",
         more="An ordinary policy file for TD3Relaxer(atoms, policy=FILE); it also holds the command, seed, versions, "
         "data and scores of the run, and observations of training: where a relaxation is further from all of them "
-        "than fresh starts of training are, the untrained step is taken.",
+        "than fresh starts of training are, or the policy gained nothing near by, the untrained step is taken.",
         examples=(
             "twofold train --config=td3_crystal --env-config=crystal --run=runs/springs trainer.steps=2_000",
-            "twofold relax-export runs/springs --out=mine.safetensors",
+            "twofold relax-export runs/springs --out=mine.safetensors --starts=100",
         ),
     ),
 )
