@@ -5,46 +5,42 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
-from collections.abc import Callable
+import sys
 from pathlib import Path
-
-import numpy as np
 
 from twofold.base.errors import CheckpointError, UserError
 from twofold.base.regular import is_file, read_regular
 from twofold.base.values import Json, Values, number, table
-from twofold.core.experience import Array
-from twofold.crystal.depth import Depth
 from twofold.crystal.library import StructureSet
-from twofold.crystal.policy import SpringPolicy, load_weights
-from twofold.crystal.spring import SCALARS
-from twofold.crystal.world import RelaxConfig, SpringEnv
-from twofold.settings.config import own_settings
+from twofold.crystal.measuring import depth_of
+from twofold.crystal.policy import load_weights
+from twofold.crystal.world import RelaxConfig
+from twofold.settings.config import load, own_settings
 from twofold.store import files
-from twofold.store.policy_file import described, seal, unseal
+from twofold.store.policy_file import described, load_policy, seal, unseal
+from twofold.store.provenance import provenance as gathered
 from twofold.store.records import evaluations, read_provenance
 from twofold.store.run import Run
 
 WORLD = "crystal/spring"
 _MAX_DATA_BYTES = 1_000_000_000
-DEPTH_SEED = 2**29  # the first of the starts that measure the depth; training's seeds are above 2**30
 _PACKAGES = ("torch", "numpy", "ase", "matscipy", "chgnet", "tblite")
 
 
-def export_policy(folder: Path, path: Path, starts: int = 600) -> Values:
-    """Write the best policy of a run as `path`, its provenance beside its score; returns the two.
+def export_policy(source: Path, path: Path, starts: int = 600, env_config: str | None = None) -> Values:
+    """Write the best policy of a run, or the one of a file, as `path`, with where it is asked; returns its score.
 
-    So many starts of training are relaxed with it and without: what they show is the file's `Depth`.
+    So many starts, of training or of this preset, are relaxed with it and without: what they show is its `Depth`.
     """
-    run = Run.open(folder)
-    if run.resolved.config.env != WORLD:
-        raise UserError(
-            f"{folder} is a run in '{run.resolved.config.env}', the relaxer needs one in '{WORLD}'"
-        )
-    arrays, about = unseal(folder / "best.safetensors")
-    cfg = own_settings(RelaxConfig, run.resolved.config.env_args)
-    depth = depth_of(load_weights(folder / "best.safetensors"), cfg, starts)
-    score = {**table(about, "score"), **provenance(run), "starts of depth": starts}
+    weights, told, sets = _source(source)
+    if env_config is not None:
+        sets = own_settings(RelaxConfig, load("td3_crystal", env_config).config.env_args)
+    arrays, about = unseal(weights)
+    depth = depth_of(load_weights(weights), sets, starts)
+    made = gathered(as_typed(shlex.join(sys.argv)))
+    packages = {name: made["packages"].get(name) for name in _PACKAGES}
+    measured = {"starts": starts, "command": made["command"], "commit": made["commit"], "packages": packages}
+    score = {**table(about, "score"), **told, "depth": measured | {"data": _data(sets.sets)}}
     path.parent.mkdir(parents=True, exist_ok=True)
     arrays = {**arrays, **depth.arrays()}
     files.replace_bytes(path, seal(arrays, {**about, "arrays": described(arrays), "score": score}))
@@ -52,33 +48,15 @@ def export_policy(folder: Path, path: Path, starts: int = 600) -> Values:
     return score
 
 
-def depth_of(policy: SpringPolicy, cfg: RelaxConfig, starts: int) -> Depth:
-    """What the policy's own way through starts of training looks like, and what it gains on each.
-
-    Every fourth start says how far fresh ones lie from the others.
-    """
-    env = SpringEnv(cfg, "train")
-    kept, gains, fresh = list[Array](), list[float](), list[Array]()
-    for one in range(starts):
-        seen = _relaxed(env, DEPTH_SEED + one, policy.act)
-        if one % 4 == 1:
-            fresh += seen
-            continue
-        calls = env.now.calls
-        _relaxed(env, DEPTH_SEED + one, lambda _: np.zeros(len(SCALARS)))
-        kept += seen
-        gains += [float(np.log(env.now.calls / calls))] * len(seen)
-    return Depth.of(np.array(kept), np.array(gains), np.array(fresh))
-
-
-def _relaxed(env: SpringEnv, seed: int, act: Callable[[Array], Array]) -> list[Array]:
-    """Relax one start; what was observed on the way."""
-    (observation, _), seen, over = env.reset(seed=seed), list[Array](), False
-    while not over:
-        seen.append(observation)
-        observation, _, done, cut, _ = env.step(act(observation))
-        over = done or cut
-    return seen
+def _source(source: Path) -> tuple[Path, Values, RelaxConfig]:
+    """The file with the weights, what a run says of them, and the starts that they were trained on."""
+    if is_file(source):
+        return source, {}, own_settings(RelaxConfig, load_policy(source).config.env_args)
+    run = Run.open(source)
+    config = run.resolved.config
+    if config.env != WORLD:
+        raise UserError(f"{source} is a run in '{config.env}', the relaxer needs one in '{WORLD}'")
+    return source / "best.safetensors", provenance(run), own_settings(RelaxConfig, config.env_args)
 
 
 def provenance(run: Run) -> Values:

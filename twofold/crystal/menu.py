@@ -68,7 +68,9 @@ class RelaxCompare(Start):
 
 @asks
 class RelaxExport:
-    run: Path = needed("a run directory of crystal/spring", "RUN", type=Path, kind="run")
+    run: Path = needed(
+        "a run directory of crystal/spring, or a policy file to measure anew", "RUN", type=Path, kind="run"
+    )
     out: Path | None = option(
         "policy file (default RUN/relaxer.safetensors)", default=None, metavar="FILE", short="-o", kind="file"
     )
@@ -77,6 +79,9 @@ class RelaxExport:
         default=600,
         metavar="N",
         least=2,
+    )
+    env_config: str | None = option(
+        "starts of this preset in place of its training's", default=None, metavar="NAME"
     )
     default: bool = option("into the package: what TD3Relaxer takes by itself", default=False)
 
