@@ -144,9 +144,9 @@ def nonmetals() -> dict[str, Atoms]:
 
 
 def crystal_starts(first: int, seeds: int) -> Iterator[Start]:
-    """Three rattles of each crystal with two seeds, and with twelve where optimisers are close to each other."""
+    """Three rattles of each crystal with two seeds, and with ten where optimisers are close to each other."""
     make = calculator_factory("chgnet")
-    for seed in range(first, first + (seeds or 12)):
+    for seed in range(first, first + (seeds or 10)):
         for by in (0.1, 0.05, 0.2):
             for name, atoms in nonmetals().items():
                 if seeds or seed < first + 2 or name in CLOSE:
@@ -203,7 +203,7 @@ def fork_starts(first: int, seeds: int) -> Iterator[Start]:
     """Al-Fe cells of Trukhan et al. that training never saw, each coordinate displaced by up to 0.5 A."""
     folder = Path(os.environ.get("TWOFOLD_DATA", "")) / "alfe"
     make = calculator_factory(f"eam:{folder / 'AlFe.fs'}")
-    for name, repeats in (("Al-Fe_N=5", 10), ("Al8Fe2", 100), ("Al2Fe18", 100)):
+    for name, repeats in (("Al-Fe_N=5", 2), ("Al8Fe2", 20), ("Al2Fe18", 20)):
         if not (folder / f"{name}.csv").exists():
             print(f"skipped: {name}.csv is not in $TWOFOLD_DATA/alfe", file=sys.stderr)
             continue
