@@ -10,7 +10,8 @@ import numpy as np
 from twofold.core.experience import Array
 
 STORED = 1_500  # observations that are kept
-NEAREST = 50  # of them that say what the policy gained thereabouts
+NEAREST = 20  # of them that say what the policy gained thereabouts
+CERTAIN = 2.0  # standard errors that this must be above nothing
 QUANTILE = 0.99  # of the distances of fresh starts of training
 LEAST = 0.05  # of a feature's spread: one that never changed in training is not infinitely telling
 _NAMES = ("seen", "scale", "gain", "limit")
@@ -45,8 +46,8 @@ class Depth:
         distances = self.distances(observation)
         if distances.min() > self.limit:
             return False
-        near = np.argsort(distances, kind="stable")[:NEAREST]
-        return bool(self.gain[near].mean() > 0)
+        gain = self.gain[np.argsort(distances, kind="stable")[:NEAREST]]
+        return bool(gain.mean() > CERTAIN * gain.std() / np.sqrt(len(gain)))
 
     def arrays(self) -> dict[str, Array]:
         """As arrays of a policy file."""

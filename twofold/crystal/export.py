@@ -36,8 +36,8 @@ def export_policy(source: Path, path: Path, starts: int = 600, env_config: str |
     if env_config is not None:
         sets = own_settings(RelaxConfig, load("td3_crystal", env_config).config.env_args)
     arrays, about = unseal(weights)
-    depth = depth_of(load_weights(weights), sets, starts)
     made = gathered(as_typed(shlex.join(sys.argv)))
+    depth = depth_of(load_weights(weights), sets, starts)
     packages = {name: made["packages"].get(name) for name in _PACKAGES}
     measured = {"starts": starts, "command": made["command"], "commit": made["commit"], "packages": packages}
     score = {**table(about, "score"), **told, "depth": measured | {"data": _data(sets.sets)}}

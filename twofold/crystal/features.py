@@ -14,6 +14,7 @@ NAMES = (
     "promise kept", "move over trust", "trust", "force along move", "force along last force", "curvature seen",
     "unexplained", "rejected", "calls", "atoms", "coordination", "bonds pushing apart", "stiffness", "localisation",
     "shortest bond", "first call", "nonmetals", "held", "rest", "internal coordinates", "cell",
+    "any nonmetal",
 )  # fmt: skip
 Step = SpringStep | CurvilinearStep
 
@@ -28,8 +29,9 @@ def _cosine(one: Array, other: Array) -> float:
 
 
 def features(step: Step, fmax: float) -> Array:
-    """The state after the last `observe`, as float32 [27]; `fmax` is the force to reach."""
+    """The state after the last `observe`, as float32 [28]; `fmax` is the force to reach."""
     seen = _path(step, fmax) | (_springs(step) if isinstance(step, SpringStep) else _internals(step))
+    seen["any nonmetal"] = float(seen["nonmetals"] > 0)
     return np.clip(np.array([seen[name] for name in NAMES], np.float32), -3.0, 3.0)
 
 

@@ -44,7 +44,7 @@ class SpringPolicy:
         self.network, self.depth = network, depth
 
     def act(self, observation: Array) -> Array:
-        """The action in [-1, 1]^7 for features [27]."""
+        """The action in [-1, 1]^7 for features [28]."""
         inputs, outputs = self.network.shape
         action = np.zeros(len(SCALARS), np.float32)
         action[:outputs] = self.network.act(np.asarray(observation, np.float32)[None, :inputs])[0]
