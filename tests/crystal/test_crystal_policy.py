@@ -3,6 +3,7 @@ import sys
 
 import numpy as np
 import pytest
+from ase.build import add_adsorbate, fcc111
 from crystals import rattled
 
 from twofold.base.errors import CheckpointError
@@ -33,9 +34,11 @@ def test_actions_are_bounded():
 
 def test_the_default_policy_is_not_the_prior_and_an_ordinary_policy_file():
     seen = np.random.default_rng(0).uniform(-1, 1, len(NAMES)).astype(np.float32)
-    action = default_policy().act(seen)
+    action, network = default_policy().act(seen), load_policy(DEFAULT)
     assert np.abs(action).max() > 0.01
-    np.testing.assert_allclose(load_policy(DEFAULT).act(seen), action, atol=1e-6)
+    inputs, outputs = network.observation_space.shape[0], network.action_space.shape[0]
+    np.testing.assert_allclose(network.act(seen[:inputs]), action[:outputs], atol=1e-6)
+    assert (action[outputs:] == 0).all()
 
 
 def test_the_default_policy_says_how_it_was_made():
@@ -44,6 +47,25 @@ def test_the_default_policy_says_how_it_was_made():
     assert {"seed", "data", "packages", "curve", "commit"} <= set(score)
     first, best = score["curve"][0], max(score["curve"], key=lambda entry: entry["-log2(calls)"])
     assert best["step"] == score["step"] and best["mean calls"] < first["mean calls"]
+
+
+def test_the_default_policy_is_asked_about_metals_and_not_about_what_it_never_gained_on():
+    policy, copper = default_policy(), rattled(by=0.15)
+    oxide = copper.copy()
+    oxide.numbers[0] = 8
+    oxide.calc = copper.calc
+    slab = fcc111("Cu", (2, 2, 3), vacuum=8.0)
+    add_adsorbate(slab, "O", 1.2, "fcc")
+    slab.calc = copper.calc
+    asked = []
+    for atoms in (copper, oxide, slab):
+        step = SpringStep()
+        for _ in range(2):
+            step.observe(Frame(atoms), atoms.positions, atoms.get_forces(), atoms.get_potential_energy())
+            atoms.positions = atoms.positions + step.propose()
+        asked.append(policy.scalars(step, 0.01) != Scalars())
+    assert asked == [True, False, False]
+    assert unseal(DEFAULT)[1]["score"]["depth"]["starts"] >= 400
 
 
 def test_damaged_or_foreign_policies_are_refused(tmp_path):
