@@ -38,7 +38,7 @@ from twofold.crystal.policy import DEFAULT, SpringPolicy, load_weights
 from twofold.crystal.relaxer import TD3Relaxer
 
 RESULTS = Path(__file__).parent / "results" / "crystal"
-FRESH = 300  # the first seed of these starts
+FRESH = 500  # the first seed of these starts
 WAYS = ("td3", "everywhere", "prior")
 Start = tuple[str, str, Atoms, Callable[[], Calculator]]
 Runs = list[dict[str, Any]]
@@ -70,15 +70,15 @@ class Watched(SpringPolicy):
 
 def defects(first: int, seeds: int) -> Iterator[Start]:
     """Clusters, vacancies and a large cell: where a policy of small perfect cells cost calls."""
-    vacancy = fcc111("Cu", (3, 3, 4), vacuum=8.0)
+    vacancy = fcc111("Ag", (3, 3, 4), vacuum=8.0)
     del vacancy[[27, 31]]
     cells = {
-        "Cu55": Icosahedron("Cu", 3),
-        "Pd38": Octahedron("Pd", 4, cutoff=1),
-        "Cu111, two vacancies": vacancy,
-        "Cu31, a vacancy": bulk("Cu", cubic=True).repeat(2)[1:],
-        "Cu108": bulk("Cu", cubic=True).repeat(3),
-        "Ni256": bulk("Ni", cubic=True).repeat(4),
+        "Ag55": Icosahedron("Ag", 3),
+        "Pt38": Octahedron("Pt", 4, cutoff=1),
+        "Ag111, two vacancies": vacancy,
+        "Pt31, a vacancy": bulk("Pt", cubic=True).repeat(2)[1:],
+        "Ag108": bulk("Ag", cubic=True).repeat(3),
+        "Cu256": bulk("Cu", cubic=True).repeat(4),
     }
     for name, atoms in cells.items():
         for seed in range(first, first + 8):

@@ -89,8 +89,11 @@ def bold(known=None):
 
 
 def seen(atoms):
+    """After the second call, the first at which a policy is asked."""
     step = SpringStep()
-    step.observe(Frame(atoms), atoms.positions, atoms.get_forces(), atoms.get_potential_energy())
+    for _ in range(2):
+        step.observe(Frame(atoms), atoms.positions, atoms.get_forces(), atoms.get_potential_energy())
+        atoms.positions = atoms.positions + step.propose()
     return step
 
 
@@ -103,6 +106,13 @@ def test_beyond_its_depth_a_policy_is_not_asked():
     oxygen = rattled(seed=25)
     oxygen.numbers[0] = 8
     assert policy.scalars(seen(oxygen), 0.01) == Scalars(), "a nonmetal where it saw none"
+
+
+def test_once_out_of_its_depth_a_policy_is_not_asked_again():
+    step, policy = seen(rattled(seed=0)), bold()
+    assert policy.scalars(step, 0.01) != Scalars()
+    step.memory.untrained = True
+    assert policy.scalars(step, 0.01) == Scalars()
 
 
 def test_without_a_depth_a_policy_is_asked_about_metals():

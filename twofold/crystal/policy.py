@@ -57,9 +57,16 @@ class SpringPolicy:
         return self.depth.holds(observation)
 
     def scalars(self, step: Step, fmax: float) -> Scalars:
-        """What to set for the next proposal."""
+        """What to set for the next proposal; once out of its depth a policy is not asked again in this relaxation.
+
+        The first step is the prior's in any case, and steps of two minds are worse than those of either.
+        """
+        memory = step.memory
+        if memory.calls < 2 or memory.untrained:
+            return Scalars()
         seen = features(step, fmax)
-        return Scalars.of(self.act(seen)) if self.knows(seen) else Scalars()
+        memory.untrained = not self.knows(seen)
+        return Scalars() if memory.untrained else Scalars.of(self.act(seen))
 
 
 def load_weights(path: str | Path) -> SpringPolicy:

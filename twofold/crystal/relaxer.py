@@ -277,9 +277,8 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
         if self.restart is not None:
             atoms = _atoms(self.atoms)
             entry = {"at": coordinates, "forces": forces, "energy": energy, "scalars": asdict(scalars)}
-            self._record.append(
-                entry | {"positions": atoms.positions.copy(), "cell": atoms.cell.array.copy()}
-            )
+            entry |= {"positions": atoms.positions.copy(), "cell": atoms.cell.array.copy()}
+            self._record.append(entry | {"untrained": self._spring.memory.untrained})
 
     def _save(self) -> None:
         if self.restart is None:
@@ -331,6 +330,7 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
             motion = Motion.of(self.atoms)
             self._spring.observe(frame_of(self.atoms), entry["at"], entry["forces"], entry["energy"], motion)
             self._spring.propose(Scalars(**entry["scalars"]))
+            self._spring.memory.untrained = bool(entry.get("untrained", False))
         atoms.set_cell(now[1])
         atoms.positions = now[0]
 
