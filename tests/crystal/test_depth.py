@@ -108,11 +108,11 @@ def test_beyond_its_depth_a_policy_is_not_asked():
     assert policy.scalars(seen(oxygen), 0.01) == Scalars(), "a nonmetal where it saw none"
 
 
-def test_once_out_of_its_depth_a_policy_is_not_asked_again():
+def test_whether_a_policy_is_asked_is_decided_once():
     step, policy = seen(rattled(seed=0)), bold()
-    assert policy.scalars(step, 0.01) != Scalars()
-    step.memory.untrained = True
-    assert policy.scalars(step, 0.01) == Scalars()
+    assert policy.scalars(step, 0.01) != Scalars() and step.memory.asked
+    step.memory.asked = False
+    assert policy.scalars(step, 0.01) == Scalars() and not step.memory.asked
 
 
 def test_without_a_depth_a_policy_is_asked_about_metals():

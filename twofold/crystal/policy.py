@@ -57,16 +57,17 @@ class SpringPolicy:
         return self.depth.holds(observation)
 
     def scalars(self, step: Step, fmax: float) -> Scalars:
-        """What to set for the next proposal; once out of its depth a policy is not asked again in this relaxation.
+        """What to set for the next proposal; whether to set anything is decided at the second call, for all steps.
 
-        The first step is the prior's in any case, and steps of two minds are worse than those of either.
+        The first step is the prior's in any case, and steps of two minds take more calls than those of either.
         """
         memory = step.memory
-        if memory.calls < 2 or memory.untrained:
+        if memory.calls < 2 or memory.asked is False:
             return Scalars()
         seen = features(step, fmax)
-        memory.untrained = not self.knows(seen)
-        return Scalars() if memory.untrained else Scalars.of(self.act(seen))
+        if memory.asked is None:
+            memory.asked = self.knows(seen)
+        return Scalars.of(self.act(seen)) if memory.asked else Scalars()
 
 
 def load_weights(path: str | Path) -> SpringPolicy:

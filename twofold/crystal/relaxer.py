@@ -278,7 +278,7 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
             atoms = _atoms(self.atoms)
             entry = {"at": coordinates, "forces": forces, "energy": energy, "scalars": asdict(scalars)}
             entry |= {"positions": atoms.positions.copy(), "cell": atoms.cell.array.copy()}
-            self._record.append(entry | {"untrained": self._spring.memory.untrained})
+            self._record.append(entry | {"asked": self._spring.memory.asked})
 
     def _save(self) -> None:
         if self.restart is None:
@@ -330,7 +330,7 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
             motion = Motion.of(self.atoms)
             self._spring.observe(frame_of(self.atoms), entry["at"], entry["forces"], entry["energy"], motion)
             self._spring.propose(Scalars(**entry["scalars"]))
-            self._spring.memory.untrained = bool(entry.get("untrained", False))
+            self._spring.memory.asked = entry.get("asked")
         atoms.set_cell(now[1])
         atoms.positions = now[0]
 

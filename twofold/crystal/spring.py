@@ -141,7 +141,7 @@ class Memory:
     rejected: int = 0
     calls: int = 0
     forces: list[float] = field(default_factory=list)  # the largest one of every call
-    untrained: bool = False  # a policy was out of its depth: the steps from here on are the prior's
+    asked: bool | None = None  # whether a policy sets the steps; decided at the second call
 
 
 def largest(rows: Array) -> float:
