@@ -30,6 +30,7 @@ from ase.spacegroup import crystal
 
 from twofold.crystal.calculators import calculator_factory
 from twofold.crystal.compare import METHODS
+from twofold.crystal.relaxer import TD3Relaxer
 from twofold.crystal.structures import Distortion, load
 
 DATA = Path(__file__).parent / "data"
@@ -67,6 +68,7 @@ def sella(atoms: Any) -> Any:
 
 
 METHODS["sella"] = sella
+METHODS["td3 maxstep 0.2"] = lambda atoms: TD3Relaxer(atoms, logfile=None, maxstep=0.2)
 
 
 def rattled(atoms: Atoms, by: float, seed: int) -> Atoms:
