@@ -165,7 +165,10 @@ def record(policy: SpringPolicy, groups: list[str], path: Path, ways: tuple[str,
     """Run what is not in the file yet."""
     kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"runs": []}
     kept |= {
-        "command": shlex.join(["python", "benchmarks/crystal_policy.py", *sys.argv[1:]]),
+        "commands": [
+            *kept.get("commands", []),
+            shlex.join(["python", "benchmarks/crystal_policy.py", *sys.argv[1:]]),
+        ],
         "versions": tables.versions(),
         "made": time.strftime("%Y-%m-%d"),
     }
@@ -272,7 +275,8 @@ def page() -> str:
     versions = ", ".join(f"{package} {version}" for package, version in data["versions"].items())
     head = "| | starts | td3 | everywhere | prior | asked | td3 / prior | everywhere / prior |"
     failed = sum(not run["converged"] for run in runs if run["way"] == "td3")
-    lines = [HEAD, f"`{data['command']}`  ", f"{data['made']}; {versions}", "", head, "|---" * 8 + "|"]
+    lines = [HEAD, *(f"`{command}`  " for command in data["commands"])]
+    lines += [f"{data['made']}; {versions}", "", head, "|---" * 8 + "|"]
     groups = [group for group in GROUPS if any(run["group"] == group for run in runs)]
     lines += [table(runs, group) for group in groups]
     lines += [line("**all**", runs), "", f"Not converged with `td3`: {failed}.", "", MEASURED]

@@ -51,10 +51,10 @@ class SpringPolicy:
         return action
 
     def knows(self, observation: Array) -> bool:
-        """Whether to ask the policy about this."""
-        if self.depth is None:
-            return bool(observation[_NONMETALS] == 0)
-        return self.depth.holds(observation)
+        """Whether to ask the policy about this; one that does not see nonmetals is not asked where there are some."""
+        if observation[_NONMETALS] > 0 and (self.depth is None or self.network.shape[0] <= _NONMETALS):
+            return False
+        return self.depth is None or self.depth.holds(observation)
 
     def scalars(self, step: Step, fmax: float) -> Scalars:
         """What to set for the next proposal; whether to set anything is decided at the second call, for all steps.
