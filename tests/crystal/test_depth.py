@@ -108,6 +108,16 @@ def test_beyond_its_depth_a_policy_is_not_asked():
     assert policy.scalars(seen(oxygen), 0.01) == Scalars(), "a nonmetal where it saw none"
 
 
+def test_a_policy_that_does_not_see_nonmetals_is_not_asked_where_there_are_some():
+    layers = [np.full((23, 6), 0.1, np.float32)]
+    kept = np.zeros((30, len(NAMES)), np.float32)
+    early = SpringPolicy(NumpyMLP(layers, [], "relu", "tanh"), Depth.of(kept, np.ones(30), kept))
+    assert early.knows(kept[0])
+    oxide = kept[0].copy()
+    oxide[NAMES.index("nonmetals")] = 1e-3
+    assert not early.knows(oxide) and bold(Depth.of(kept, np.ones(30), kept + 1)).knows(oxide)
+
+
 def test_whether_a_policy_is_asked_is_decided_once():
     step, policy = seen(rattled(seed=0)), bold()
     assert policy.scalars(step, 0.01) != Scalars() and step.memory.asked

@@ -34,7 +34,7 @@ def test_a_runs_best_policy_becomes_a_policy_file_with_its_provenance(run, tmp_p
     score = unseal(path)[1]["score"]
     assert score["seed"] == 0 and score["complete"] and score["steps"] == 8
     assert [entry["step"] for entry in score["curve"]] == [0, 4, 8]
-    assert score["depth"]["starts"] == 8 and score["depth"]["command"].startswith("twofold ")
+    assert score["depth"]["starts"] == 8 and score["depth"]["command"].startswith("twofold")
     known = load_weights(path).depth
     assert known is not None and known.seen.shape[1] == len(NAMES)
     assert known.distances(np.full(len(NAMES), 3.0)).min() > known.limit
