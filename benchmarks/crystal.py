@@ -190,7 +190,9 @@ def commit() -> str:
     return found.stdout.strip()
 
 
-def record(part: str, methods: tuple[str, ...], first: int, seeds: int, resume: bool = False) -> None:
+def record(
+    part: str, methods: tuple[str, ...], first: int, seeds: int, resume: bool = False, rows: str = ""
+) -> None:
     """Run these methods from every start of a part and put them into its JSON beside the other methods."""
     path = RESULTS / f"crystal_{part}.json"
     kept = json.loads(path.read_text()) if path.exists() else {"runs": [], "commands": []}
@@ -203,6 +205,8 @@ def record(part: str, methods: tuple[str, ...], first: int, seeds: int, resume: 
     kept |= {"versions": versions(), "fmax": 0.01, "made": time.strftime("%Y-%m-%d")}
     here = commit()
     for row, name, atoms, make in PARTS[part][0](first, seeds):
+        if rows and row not in rows.split(","):
+            continue
         found = {
             method: run_one(name, atoms, method, make(), fmax=0.01, steps=500, cell=part in CELLS)
             for method in methods
@@ -249,10 +253,11 @@ def main() -> None:
     parser.add_argument(
         "--resume", action="store_true", help="keep the runs that are there already and did not fail"
     )
+    parser.add_argument("--rows", default="", help="these alone, separated by commas")
     typed = parser.parse_args()
     if typed.part in PARTS:
-        methods = typed.methods or PARTS[typed.part][1]
-        record(typed.part, tuple(methods.split(",")), typed.first, typed.seeds, typed.resume)
+        methods = tuple((typed.methods or PARTS[typed.part][1]).split(","))
+        record(typed.part, methods, typed.first, typed.seeds, typed.resume, typed.rows)
     elif typed.part == "report":
         import crystal_report
 
