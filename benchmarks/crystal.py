@@ -160,12 +160,12 @@ PARTS: dict[str, tuple[Callable[[int, int], Iterator[Start]], str]] = {
     "size": (size_starts, "td3,prior,bfgs,bfgs15,lbfgs,bfgslinesearch,fire,fire2,preconlbfgs"),
     "alfe": (alfe_starts, ALL),
     "chgnet": (chgnet_starts, "td3,prior,bfgs,bfgs15,bfgslinesearch,fire"),
-    "molecules": (crystal_systems.molecule_starts, "td3,bfgs15,bfgs,lbfgs,bfgslinesearch,sella"),
-    "drugs": (crystal_systems.drug_starts, "td3,bfgs15,bfgs,lbfgs,bfgslinesearch,sella"),
-    "nonmetals": (crystal_systems.crystal_starts, "td3,bfgs15"),
-    "cells": (crystal_systems.cell_starts, "td3,bfgs15"),
+    "molecules": (crystal_systems.molecule_starts, "td3,prior,bfgs15,bfgs,lbfgs,bfgslinesearch,sella"),
+    "drugs": (crystal_systems.drug_starts, "td3,prior,bfgs15,bfgslinesearch,sella"),
+    "nonmetals": (crystal_systems.crystal_starts, "td3,prior,bfgs15"),
+    "cells": (crystal_systems.cell_starts, "td3,prior,bfgs15"),
     "surfaces": (crystal_systems.surface_starts, "td3,prior,bfgs15,bfgs,bfgslinesearch"),
-    "forks": (crystal_systems.fork_starts, "td3,td3 maxstep 0.2,bfgs,bfgs15"),
+    "forks": (crystal_systems.fork_starts, "td3,prior,bfgs,bfgs15"),
     "dft": (crystal_systems.dft_starts, "td3,bfgs15,bfgs,lbfgs,bfgslinesearch"),
 }
 CELLS = ("cells",)  # parts in which the cell relaxes with its atoms
@@ -190,7 +190,9 @@ def commit() -> str:
     return found.stdout.strip()
 
 
-def record(part: str, methods: tuple[str, ...], first: int, seeds: int, resume: bool = False) -> None:
+def record(
+    part: str, methods: tuple[str, ...], first: int, seeds: int, resume: bool = False, rows: str = ""
+) -> None:
     """Run these methods from every start of a part and put them into its JSON beside the other methods."""
     path = RESULTS / f"crystal_{part}.json"
     kept = json.loads(path.read_text()) if path.exists() else {"runs": [], "commands": []}
@@ -198,10 +200,13 @@ def record(part: str, methods: tuple[str, ...], first: int, seeds: int, resume: 
         run for run in kept["runs"] if (resume and not run["error"]) or run["method"] not in methods
     ]
     done = {(run["start"], run["method"]) for run in kept["runs"]}
-    kept["commands"] = [*kept["commands"], shlex.join(["python", "benchmarks/crystal.py", *sys.argv[1:]])]
+    before = kept["commands"] if kept["runs"] else []
+    kept["commands"] = [*before, shlex.join(["python", "benchmarks/crystal.py", *sys.argv[1:]])]
     kept |= {"versions": versions(), "fmax": 0.01, "made": time.strftime("%Y-%m-%d")}
     here = commit()
     for row, name, atoms, make in PARTS[part][0](first, seeds):
+        if rows and row not in rows.split(","):
+            continue
         found = {
             method: run_one(name, atoms, method, make(), fmax=0.01, steps=500, cell=part in CELLS)
             for method in methods
@@ -248,10 +253,11 @@ def main() -> None:
     parser.add_argument(
         "--resume", action="store_true", help="keep the runs that are there already and did not fail"
     )
+    parser.add_argument("--rows", default="", help="these alone, separated by commas")
     typed = parser.parse_args()
     if typed.part in PARTS:
-        methods = typed.methods or PARTS[typed.part][1]
-        record(typed.part, tuple(methods.split(",")), typed.first, typed.seeds, typed.resume)
+        methods = tuple((typed.methods or PARTS[typed.part][1]).split(","))
+        record(typed.part, methods, typed.first, typed.seeds, typed.resume, typed.rows)
     elif typed.part == "report":
         import crystal_report
 

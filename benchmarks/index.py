@@ -47,6 +47,8 @@ SCRIPTS = {  # which script makes the results whose names begin so; the longest 
     "recsys_speed": "recsys_speed.py",
     "crystal": "crystal.py",
     "crystal_chemistry": "crystal_chemistry.py",
+    "crystal_policy": "crystal_policy.py",
+    "crystal_training": "crystal_policy.py",
     "crystal_reference": "crystal_reference.py",
     "team": "team.py",
     "team_goals": "team_goals.py",

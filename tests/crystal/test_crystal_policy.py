@@ -3,6 +3,8 @@ import sys
 
 import numpy as np
 import pytest
+from ase.build import add_adsorbate, fcc111
+from ase.calculators.emt import EMT
 from crystals import rattled
 
 from twofold.base.errors import CheckpointError
@@ -10,6 +12,7 @@ from twofold.crystal.bonds import Frame
 from twofold.crystal.features import NAMES
 from twofold.crystal.policy import DEFAULT, SpringPolicy, default_policy, load_weights
 from twofold.crystal.spring import SCALARS, Scalars, SpringStep
+from twofold.crystal.structures import builtin
 from twofold.nets.numpy_mlp import NumpyMLP
 from twofold.store.policy_file import load_policy, unseal
 
@@ -33,9 +36,11 @@ def test_actions_are_bounded():
 
 def test_the_default_policy_is_not_the_prior_and_an_ordinary_policy_file():
     seen = np.random.default_rng(0).uniform(-1, 1, len(NAMES)).astype(np.float32)
-    action = default_policy().act(seen)
+    action, network = default_policy().act(seen), load_policy(DEFAULT)
     assert np.abs(action).max() > 0.01
-    np.testing.assert_allclose(load_policy(DEFAULT).act(seen), action, atol=1e-6)
+    inputs, outputs = network.observation_space.shape[0], network.action_space.shape[0]
+    np.testing.assert_allclose(network.act(seen[:inputs]), action[:outputs], atol=1e-6)
+    assert (action[outputs:] == 0).all()
 
 
 def test_the_default_policy_says_how_it_was_made():
@@ -46,6 +51,29 @@ def test_the_default_policy_says_how_it_was_made():
     assert best["step"] == score["step"] and best["mean calls"] < first["mean calls"]
 
 
+def asked(atoms, calls=6):
+    """How many of the first steps the default policy sets."""
+    step, policy, number = SpringStep(), default_policy(), 0
+    atoms.calc = EMT()
+    for _ in range(calls):
+        step.observe(Frame(atoms), atoms.positions, atoms.get_forces(), atoms.get_potential_energy())
+        scalars = policy.scalars(step, 0.01)
+        number += scalars != Scalars()
+        atoms.positions = atoms.positions + step.propose(scalars)
+    return number
+
+
+def test_the_default_policy_is_asked_where_it_saves_calls_and_not_on_adsorbates():
+    alloy = builtin("NiAl:B2*2x2x2")
+    alloy.rattle(0.1, seed=1)
+    slab = fcc111("Cu", (2, 2, 3), vacuum=8.0)
+    add_adsorbate(slab, "O", 1.2, "fcc")
+    slab.rattle(0.07, seed=1)
+    assert asked(alloy) > 0
+    assert asked(slab) == 0
+    assert unseal(DEFAULT)[1]["score"]["depth"]["starts"] >= 400
+
+
 def test_damaged_or_foreign_policies_are_refused(tmp_path):
     (tmp_path / "bad.safetensors").write_bytes(b"not weights")
     with pytest.raises(CheckpointError):
@@ -54,12 +82,12 @@ def test_damaged_or_foreign_policies_are_refused(tmp_path):
         SpringPolicy(NumpyMLP([np.zeros((3, 2), np.float32)], [], "relu", "tanh"))
 
 
-def test_crystals_with_nonmetals_get_the_prior():
-    for first, known in ((29, True), (8, False)):
-        atoms, step = rattled(), SpringStep()
-        atoms.numbers[0] = first
-        step.observe(Frame(atoms), atoms.positions, atoms.get_forces(), atoms.get_potential_energy())
-        assert (policy(0.5).scalars(step, 0.01) != Scalars()) is known
+def test_a_policy_of_an_earlier_version_sees_and_sets_what_there_was():
+    layers = [np.zeros((22 + 1, 6), np.float32)]
+    layers[0][0] = 1.0
+    early = SpringPolicy(NumpyMLP(layers, [], "relu", "tanh"))
+    seen = np.full(len(NAMES), 0.3, np.float32)
+    np.testing.assert_allclose(early.act(seen), [*[np.tanh(0.3)] * 6, 0.0], atol=1e-6)
 
 
 def test_relaxing_does_not_import_torch():

@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
 
-from twofold.base.errors import ConfigError
+from twofold.base.errors import ConfigError, UserError
 from twofold.crystal.displacements import GraphConfig, GraphEnv, element_features, graph
+from twofold.crystal.features import NAMES
 from twofold.crystal.rewards import reward
 from twofold.crystal.structures import builtin
+from twofold.crystal.structures import load as structures_of
 from twofold.crystal.world import RelaxConfig, SpringEnv
 from twofold.rows.check import check_world
 from twofold.settings.config import load
@@ -46,7 +48,7 @@ def test_the_prior_relaxes_an_episode_and_counts_its_calls():
     env.reset(seed=3)
     done, info, steps = False, {}, 0
     while not done:
-        _, _, done, cut, info = env.step(np.zeros(6))
+        _, _, done, cut, info = env.step(np.zeros(7))
         steps += 1
         assert not cut
     assert info["episode"]["calls"] == steps + 1
@@ -58,8 +60,8 @@ def test_the_prior_relaxes_an_episode_and_counts_its_calls():
 def test_a_step_limit_is_a_truncation():
     env = SpringEnv(RelaxConfig(sets=COPPER, eps=1e-9, max_steps=2), "train")
     env.reset(seed=0)
-    env.step(np.zeros(6))
-    assert env.step(np.zeros(6))[2:4] == (False, True)
+    env.step(np.zeros(7))
+    assert env.step(np.zeros(7))[2:4] == (False, True)
 
 
 def test_evaluation_may_have_sets_of_its_own():
@@ -170,3 +172,58 @@ def test_too_many_atoms_name_the_setting():
     env = GraphEnv(GraphConfig(sets=COPPER, max_atoms=2), "train")
     with pytest.raises(ConfigError, match="max_atoms"):
         env.reset(seed=0)
+
+
+def prior_path(name, steps=60, **settings):
+    """An episode of the untrained step on the structures of a set."""
+    env = SpringEnv(RelaxConfig(sets={"one": {"structures": [name], **settings}}, max_steps=steps), "train")
+    seen, over = [env.reset(seed=0)[0]], False
+    first = env.now.atoms.copy()
+    while not over:
+        obs, _, done, cut, _ = env.step(np.zeros(7))
+        seen.append(obs)
+        over = done or cut
+    return env.now, first, np.array(seen)
+
+
+def test_a_slab_keeps_the_layer_that_is_held():
+    now, first, seen = prior_path(
+        "shipped:surfaces.extxyz", pick=[1], at_rest=False, rattle=[0.05, 0.05], r0=0.5
+    )
+    held = first.constraints[0].index
+    assert len(held) == 4 and now.force <= 0.01
+    np.testing.assert_array_equal(now.atoms.positions[held], first.positions[held])
+    assert np.allclose(seen[:, NAMES.index("held")], 4 / 14)
+    assert (seen[:, NAMES.index("nonmetals")] > 0).all()
+
+
+def test_a_cell_relaxes_with_its_atoms_in_one_call_a_step():
+    now, first, seen = prior_path("Ni3Al:L12", strain=0.02, rattle=[0.05, 0.05], cell=True)
+    assert now.force <= 0.01 and now.calls == len(seen)
+    assert np.abs(now.atoms.cell.array - first.cell.array).max() > 1e-3
+    assert (seen[:, NAMES.index("cell")] == 1).all()
+
+
+def test_a_molecule_is_stepped_in_internal_coordinates():
+    now, first, seen = prior_path(
+        "shipped:molecules.extxyz", steps=3, pick=[0], at_rest=False, rattle=[0.05, 0.05], r0=0.5
+    )
+    assert len(first) == 9 and now.calls == 4
+    assert (seen[:, NAMES.index("internal coordinates")] == 1).all()
+
+
+def test_sets_may_repeat_cells_and_take_atoms_out():
+    env = SpringEnv(
+        RelaxConfig(sets={"one": {"structures": ["Cu"], "repeat": [2, 1, 1], "vacancies": 1}}), "train"
+    )
+    env.reset(seed=0)
+    assert len(env.now.atoms) == 7
+
+
+def test_shipped_structures_are_named_or_refused():
+    with pytest.raises(
+        UserError, match=r"no shipped structures 'oxides\.extxyz': there are crystals\.extxyz"
+    ):
+        structures_of("shipped:oxides.extxyz")
+    with pytest.raises(UserError, match="no shipped structures"):
+        structures_of("shipped:../world.py")

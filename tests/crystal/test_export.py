@@ -28,12 +28,16 @@ def run(tmp_path_factory):
 
 def test_a_runs_best_policy_becomes_a_policy_file_with_its_provenance(run, tmp_path, capsys):
     path = tmp_path / "deep" / "mine.safetensors"
-    assert main(["relax-export", str(run), "-o", str(path)]) == 0
+    assert main(["relax-export", str(run), "-o", str(path), "--starts=8"]) == 0
     assert "mine.safetensors" in capsys.readouterr().out
-    assert load_weights(path).act(np.zeros(len(NAMES))).shape == (6,)
+    assert load_weights(path).act(np.zeros(len(NAMES))).shape == (7,)
     score = unseal(path)[1]["score"]
     assert score["seed"] == 0 and score["complete"] and score["steps"] == 8
     assert [entry["step"] for entry in score["curve"]] == [0, 4, 8]
+    assert score["depth"]["starts"] == 8 and score["depth"]["command"].startswith("twofold")
+    known = load_weights(path).depth
+    assert known is not None and known.seen.shape[1] == len(NAMES)
+    assert known.distances(np.full(len(NAMES), 3.0)).min() > known.limit
     assert load_policy(path).config.env_args.sets["cu"].structures == ("Cu",)
 
 
@@ -47,7 +51,7 @@ def test_a_runs_best_policy_becomes_a_policy_file_with_its_provenance(run, tmp_p
 )
 def test_the_exported_policy_acts_like_the_runs_whatever_its_network(tmp_path, networks):
     folder = trained(tmp_path / "run", networks | {"networks.name": "vector"})
-    main(["relax-export", str(folder)])
+    main(["relax-export", str(folder), "--starts=8"])
     seen = np.random.default_rng(0).uniform(-1, 1, (5, len(NAMES))).astype(np.float32)
     wanted = load_policy(folder)
     found = load_weights(folder / "relaxer.safetensors")

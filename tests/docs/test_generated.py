@@ -184,6 +184,7 @@ MADE = {
     ),
     "recsys/recsys_speed": lambda: loaded("benchmarks/recsys_speed.py").page(kept("recsys/recsys_speed")),
     "crystal/crystal": lambda: loaded("benchmarks/crystal_report.py").page(),
+    "crystal/crystal_policy": lambda: loaded("benchmarks/crystal_policy.py").page(),
     "crystal/crystal_chemistry": lambda: loaded("benchmarks/crystal_chemistry.py").page(),
 }
 

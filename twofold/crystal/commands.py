@@ -188,8 +188,10 @@ def relax_export(asked: menu.RelaxExport) -> int:
 
     if asked.default and asked.out:
         raise UserError("relax-export takes --out or --default, not both")
+    if not (asked.out or asked.default) and is_file(asked.run):
+        raise UserError(f"{asked.run} is a policy file: name the one to write with --out")
     path = asked.out or (DEFAULT if asked.default else asked.run / "relaxer.safetensors")
-    score = export_policy(asked.run, path)
+    score = export_policy(asked.run, path, asked.starts, asked.env_config)
     print(f"policy     step {score['step']}, by {score['chosen by']}")
     print(f"wrote      {path}")
     return 0

@@ -15,7 +15,7 @@ from twofold.crystal.forcefield import ForceField
 from twofold.crystal.internals import Internals, find_links
 from twofold.crystal.motion import Motion, everything
 from twofold.crystal.pairs import NONMETALS
-from twofold.crystal.spring import Scalars, SpringSettings, accepts, largest
+from twofold.crystal.spring import Scalars, SpringSettings, SpringStep, accepts, largest
 
 SOLVES = 8  # of the model per step, which follow the curved coordinates; they cost no force call
 SHARES = (1.0, 0.5, 0.25, 0.125)  # of such a solve's move that are tried until the model is lower
@@ -43,6 +43,11 @@ class Track:
     best: Place | None = None
     trust: float = 0.0
     predicted: float = 0.0  # energy drop the model promised
+    kept: float = 1.0  # promised drop that came true in the last step
+    rejected: int = 0
+    calls: int = 0
+    forces: list[float] = field(default_factory=list)  # the largest one of every call
+    asked: bool | None = None  # whether a policy sets the steps; decided at the second call
 
 
 def suits(atoms: Atoms) -> bool:
@@ -76,6 +81,8 @@ class CurvilinearStep:
         forces = motion.allowed(forces.ravel()).reshape(-1, 3)
         place = self._measured(Place(at.copy(), forces, energy))
         memory.places.append(place)
+        memory.calls += 1
+        memory.forces.append(largest(forces))
         del memory.places[: -self.settings.history - 1]
         self._judge(place)
         if memory.best is place:
@@ -100,21 +107,32 @@ class CurvilinearStep:
             memory.best = place
             return
         rise, moved = place.energy - best.energy, largest(place.at - best.at)
-        memory.trust = settings.trusted(memory.trust, -rise / max(memory.predicted, 1e-12), moved)
-        if accepts(rise, place.forces, best.forces):
+        memory.kept = float(np.clip(-rise / max(memory.predicted, 1e-12), -5.0, 5.0))
+        memory.trust = settings.trusted(memory.trust, memory.kept, moved)
+        accepted = accepts(rise, place.forces, best.forces)
+        memory.rejected = 0 if accepted else memory.rejected + 1
+        if accepted:
             memory.best = place
 
     def propose(self, scalars: Scalars = Scalars()) -> Array:  # noqa: B008 - frozen
-        """The displacement [n, 3] from the last observed coordinates."""
+        """The displacement [n, 3] from the last observed coordinates.
+
+        Of the scalars `stiffness` (of the force field), `trust`, `length` and `history` have a meaning here.
+        """
         memory, base = self.memory, self.memory.best
         if base is None:
             raise RuntimeError("propose() needs an observe() first")
+        scalars = scalars if memory.calls > 1 else Scalars()
+        trust = min(memory.trust * scalars.trust, self.settings.trust_most)
         for _ in range(3):
-            stiffness = self.field(self.rest)
-            hessian = self._hessian(stiffness)
+            stiffness = self.field(self.rest) * scalars.stiffness
+            hessian = self._hessian(stiffness, scalars.history)
             tension = self._carried(base, stiffness)
-            after, change = self._minimum(base, hessian, tension)
+            after, change = self._minimum(base, hessian, tension, trust)
             self._expect(after)
+        if scalars.length != 1:
+            after = base.at + scalars.length * (after - base.at)
+            change = self.internals.between(self.internals(after)[0], base.values)
         memory.predicted = float(-(tension @ change) - 0.5 * change @ hessian @ change)
         out: Array = after - memory.places[-1].at
         return out
@@ -138,9 +156,10 @@ class CurvilinearStep:
     def _free(self, slopes: Array) -> Array:
         return slopes if self.motion.free.all() else slopes[:, self.motion.free]
 
-    def _hessian(self, stiffness: Array) -> Array:
-        """Second derivatives in internal coordinates [m, m]: the force field and damped BFGS pairs."""
-        hessian, scale = self.field.matrix(stiffness), np.sqrt(stiffness)
+    def _hessian(self, stiffness: Array, weight: float = 1.0) -> Array:
+        """Second derivatives in internal coordinates [m, m]: the force field and damped BFGS pairs of this weight."""
+        field, scale = self.field.matrix(stiffness), np.sqrt(stiffness)
+        hessian = field
         for scaled, shrunk in conjugate(self._pairs(stiffness)):
             move, drop = scaled / scale, shrunk * scale
             expected = hessian @ move
@@ -152,7 +171,7 @@ class CurvilinearStep:
                 drop = mix * drop + (1 - mix) * expected
                 seen = float(move @ drop)
             hessian = hessian + np.outer(drop, drop) / seen - np.outer(expected, expected) / model
-        return hessian
+        return hessian if weight == 1 else field + weight * (hessian - field)
 
     def _pairs(self, stiffness: Array) -> Pairs:
         """Moves and rises of the gradient, in units in which every internal coordinate is equally stiff."""
@@ -166,7 +185,7 @@ class CurvilinearStep:
             for k in range(1, len(places))
         ]
 
-    def _minimum(self, base: Place, hessian: Array, tension: Array) -> tuple[Array, Array]:
+    def _minimum(self, base: Place, hessian: Array, tension: Array, trust: float) -> tuple[Array, Array]:
         """Where the model is lowest within the trust radius [n, 3], and the internal coordinates' change to there."""
         after, change, shift, lowest = base.at.copy(), np.zeros_like(tension), 0.0, 0.0
         slopes = base.slopes
@@ -177,11 +196,11 @@ class CurvilinearStep:
             )
             matrix = own.T @ hessian @ own
             if solve == 0:
-                shift = self._shift(matrix, -uphill)
+                shift = self._shift(matrix, -uphill, trust)
             move = self._move(matrix, shift, -uphill)
             # Around an atom in a plane no angle can open without the others: a full move may end higher.
             for share in SHARES:
-                trial = self._inside(base.at, after + share * move)
+                trial = _inside(base.at, after + share * move, trust)
                 values, trial_slopes = self.internals(trial)
                 changed = self.internals.between(values, base.values)
                 height = float(tension @ changed + 0.5 * changed @ hessian @ changed)
@@ -209,10 +228,10 @@ class CurvilinearStep:
         out: Array = inside @ matrix @ inside + held.T @ held
         return out
 
-    def _shift(self, matrix: Array, force: Array) -> float:
+    def _shift(self, matrix: Array, force: Array, trust: float) -> float:
         """The smallest shift of all stiffness that keeps the first move within the trust radius."""
         values, vectors = np.linalg.eigh(self._held(matrix))
-        along, trust = vectors.T @ force, self.memory.trust
+        along = vectors.T @ force
 
         def reach(shift: float) -> float:
             flat = np.zeros(self.motion.free.size)
@@ -227,7 +246,13 @@ class CurvilinearStep:
             low, high = (middle, high) if reach(middle) > trust else (low, middle)
         return float(high)
 
-    def _inside(self, start: Array, after: Array) -> Array:
-        """No atom much further than the trust radius from where it was."""
-        far = largest(after - start) / (1.2 * self.memory.trust)
-        return after if far <= 1 else start + (after - start) / far
+
+def _inside(start: Array, after: Array, trust: float) -> Array:
+    """No atom much further than the trust radius from where it was."""
+    far = largest(after - start) / (1.2 * trust)
+    return after if far <= 1 else start + (after - start) / far
+
+
+def step_for(atoms: Atoms, settings: SpringSettings | None = None) -> SpringStep | CurvilinearStep:
+    """The step that suits these atoms."""
+    return CurvilinearStep(atoms, settings) if suits(atoms) else SpringStep(settings)

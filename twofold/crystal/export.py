@@ -5,38 +5,58 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
+import sys
 from pathlib import Path
 
 from twofold.base.errors import CheckpointError, UserError
 from twofold.base.regular import is_file, read_regular
 from twofold.base.values import Json, Values, number, table
 from twofold.crystal.library import StructureSet
+from twofold.crystal.measuring import depth_of
 from twofold.crystal.policy import load_weights
 from twofold.crystal.world import RelaxConfig
-from twofold.settings.config import own_settings
+from twofold.settings.config import load, own_settings
 from twofold.store import files
-from twofold.store.policy_file import seal, unseal
+from twofold.store.policy_file import described, load_policy, seal, unseal
+from twofold.store.provenance import provenance as gathered
 from twofold.store.records import evaluations, read_provenance
 from twofold.store.run import Run
 
 WORLD = "crystal/spring"
 _MAX_DATA_BYTES = 1_000_000_000
-_PACKAGES = ("torch", "numpy", "ase", "matscipy")
+_PACKAGES = ("torch", "numpy", "ase", "matscipy", "chgnet", "tblite")
 
 
-def export_policy(folder: Path, path: Path) -> Values:
-    """Write the best policy of a run as `path`, its provenance beside its score; returns the two."""
-    run = Run.open(folder)
-    if run.resolved.config.env != WORLD:
-        raise UserError(
-            f"{folder} is a run in '{run.resolved.config.env}', the relaxer needs one in '{WORLD}'"
-        )
-    arrays, about = unseal(folder / "best.safetensors")
-    score = {**table(about, "score"), **provenance(run)}
+def export_policy(source: Path, path: Path, starts: int = 600, env_config: str | None = None) -> Values:
+    """Write the best policy of a run, or the one of a file, as `path`, with where it is asked; returns its score.
+
+    So many starts, of training or of this preset, are relaxed with it and without: what they show is its `Depth`.
+    """
+    weights, told, sets = _source(source)
+    if env_config is not None:
+        sets = own_settings(RelaxConfig, load("td3_crystal", env_config).config.env_args)
+    arrays, about = unseal(weights)
+    made = gathered(as_typed(shlex.join(sys.argv)))
+    depth = depth_of(load_weights(weights), sets, starts)
+    packages = {name: made["packages"].get(name) for name in _PACKAGES}
+    measured = {"starts": starts, "command": made["command"], "commit": made["commit"], "packages": packages}
+    score = {**table(about, "score"), **told, "depth": measured | {"data": _data(sets.sets)}}
     path.parent.mkdir(parents=True, exist_ok=True)
-    files.replace_bytes(path, seal(arrays, {**about, "score": score}))
+    arrays = {**arrays, **depth.arrays()}
+    files.replace_bytes(path, seal(arrays, {**about, "arrays": described(arrays), "score": score}))
     load_weights(path)  # what was written can be read
     return score
+
+
+def _source(source: Path) -> tuple[Path, Values, RelaxConfig]:
+    """The file with the weights, what a run says of them, and the starts that they were trained on."""
+    if is_file(source):
+        return source, {}, own_settings(RelaxConfig, load_policy(source).config.env_args)
+    run = Run.open(source)
+    config = run.resolved.config
+    if config.env != WORLD:
+        raise UserError(f"{source} is a run in '{config.env}', the relaxer needs one in '{WORLD}'")
+    return source / "best.safetensors", provenance(run), own_settings(RelaxConfig, config.env_args)
 
 
 def provenance(run: Run) -> Values:

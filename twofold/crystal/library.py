@@ -20,6 +20,7 @@ from twofold.crystal.structures import Distortion, load
 
 Length = Annotated[float, Field(ge=0)]
 Index = Annotated[int, Field(ge=0)]
+Times = Annotated[int, Field(ge=1, le=100)]
 
 
 @settings
@@ -27,9 +28,10 @@ class StructureSet:
     """Structures of one calculator, relaxed once, and how they are disturbed."""
 
     structures: tuple[str, ...] = setting(
-        "files, CSVs of CIF text, or crystals such as NiAl:B2*2x2x2", default=("Cu", "Cu*2x2x2")
+        "files (shipped:NAME for those of the package), CSVs of CIF text, or crystals such as NiAl:B2*2x2x2",
+        default=("Cu", "Cu*2x2x2"),
     )
-    calculator: str = setting("who gives the forces: emt, lj, eam:FILE or chgnet", default="emt")
+    calculator: str = setting("who gives the forces: emt, lj, eam:FILE, chgnet or xtb", default="emt")
     trans_coef: float = setting(
         "each coordinate is displaced uniformly in [0, this)", default=0.0, ge=0, unit="Angstrom"
     )
@@ -39,6 +41,11 @@ class StructureSet:
     r0: float = setting(
         "displacements are scaled back until no two atoms are closer", default=1.5, ge=0, unit="Angstrom"
     )
+    repeat: tuple[Times, Times, Times] = setting("cells along each axis", default=(1, 1, 1))
+    vacancies: int = setting("atoms taken out", default=0, ge=0)
+    strain: float = setting("each of six components is uniform in [-this, this]", default=0.0, ge=0, lt=1)
+    cell: bool = setting("the cell relaxes with its atoms", default=False)
+    at_rest: bool = setting("structures are relaxed before they are disturbed", default=True)
     relax_cell: bool = setting("relax the cell too before anything else", default=False)
     pick: tuple[Index, ...] = setting("indices of a larger library; empty: all", default=())
     weight: float = setting("of this set when an episode draws one", default=1.0, gt=0)
@@ -50,9 +57,11 @@ class StructureSet:
             raise ConfigError(f"the rattle of a set is a range [least, most], got {list(self.rattle)}")
 
     def minima(self, fmax: float) -> tuple[Atoms, ...]:
-        """The relaxed structures."""
-        return _relaxed(tuple(os.path.expandvars(s) for s in self.structures), self.calculator, self.relax_cell,
-                        fmax, self.pick)  # fmt: skip
+        """The structures that are disturbed: relaxed ones, unless `at_rest` is false."""
+        which = tuple(os.path.expandvars(s) for s in self.structures), self.pick, self.repeat
+        if not self.at_rest:
+            return _found(*which)
+        return _relaxed(*which, self.calculator, self.relax_cell, fmax)
 
     def draw(
         self, fmax: float, rng: np.random.Generator, index: int | None = None
@@ -63,6 +72,8 @@ class StructureSet:
         distortion = Distortion(
             trans_coef=self.trans_coef,
             rattle=float(rng.uniform(self.rattle[0], self.rattle[1])),
+            strain=self.strain,
+            vacancies=self.vacancies,
             r0=self.r0,
         )
         return distortion(start, rng), calculator_factory(os.path.expandvars(self.calculator))()
@@ -84,20 +95,37 @@ def chosen(
 
 
 @lru_cache(maxsize=64)
+def _found(
+    sources: tuple[str, ...], pick: tuple[int, ...], repeat: tuple[int, int, int]
+) -> tuple[Atoms, ...]:
+    """The structures of these sources; one-atom cells are doubled, because nothing in them can move."""
+    found = [atoms.repeat(repeat) for source in sources for atoms in load(source)]
+    found = [found[i] for i in pick] if pick else found
+    return tuple(atoms.repeat((2, 1, 1)) if len(atoms) == 1 else atoms for atoms in found)
+
+
+@lru_cache(maxsize=64)
 def _relaxed(
-    sources: tuple[str, ...], calculator: str, cell: bool, fmax: float, pick: tuple[int, ...]
+    sources: tuple[str, ...],
+    pick: tuple[int, ...],
+    repeat: tuple[int, int, int],
+    calculator: str,
+    cell: bool,
+    fmax: float,
 ) -> tuple[Atoms, ...]:
     make = calculator_factory(os.path.expandvars(calculator))
-    found = [atoms for source in sources for atoms in load(source)]
-    found = [found[i] for i in pick] if pick else found
-    return tuple(_at_rest(atoms, make(), cell, fmax) for atoms in found)
+    return tuple(_at_rest(atoms, make(), cell, fmax) for atoms in _found(sources, pick, repeat))
 
 
 def _at_rest(atoms: Atoms, calculator: Calculator, cell: bool, fmax: float) -> Atoms:
-    """The structure at its local minimum; one-atom cells are doubled, because nothing in them can move."""
-    out = Atoms(atoms.numbers, positions=atoms.positions, cell=atoms.cell, pbc=atoms.pbc)
-    if len(out) == 1:
-        out = out.repeat((2, 1, 1))
+    """The structure at its local minimum."""
+    out = Atoms(
+        atoms.numbers,
+        positions=atoms.positions,
+        cell=atoms.cell,
+        pbc=atoms.pbc,
+        constraint=atoms.constraints,
+    )
     out.calc = calculator
     if cell:
         TD3Relaxer(FrechetCellFilter(out), logfile=None, policy="prior").run(fmax=0.2 * fmax, steps=500)

@@ -68,9 +68,20 @@ class RelaxCompare(Start):
 
 @asks
 class RelaxExport:
-    run: Path = needed("a run directory of crystal/spring", "RUN", type=Path, kind="run")
+    run: Path = needed(
+        "a run directory of crystal/spring, or a policy file to measure anew", "RUN", type=Path, kind="run"
+    )
     out: Path | None = option(
         "policy file (default RUN/relaxer.safetensors)", default=None, metavar="FILE", short="-o", kind="file"
+    )
+    starts: int = option(
+        "of training, relaxed with the policy and without: they say what it is asked about",
+        default=600,
+        metavar="N",
+        least=2,
+    )
+    env_config: str | None = option(
+        "starts of this preset in place of its training's", default=None, metavar="NAME"
     )
     default: bool = option("into the package: what TD3Relaxer takes by itself", default=False)
 
@@ -107,10 +118,11 @@ COMMANDS = (
         RelaxExport,
         "twofold.crystal.commands:relax_export",
         more="An ordinary policy file for TD3Relaxer(atoms, policy=FILE); it also holds the command, seed, versions, "
-        "data and scores of the run.",
+        "data and scores of the run, and observations of training: where a relaxation is further from all of them "
+        "than fresh starts of training are, or the policy gained nothing near by, the untrained step is taken.",
         examples=(
             "twofold train --config=td3_crystal --env-config=crystal --run=runs/springs trainer.steps=2_000",
-            "twofold relax-export runs/springs --out=mine.safetensors",
+            "twofold relax-export runs/springs --out=mine.safetensors --starts=100",
         ),
     ),
 )

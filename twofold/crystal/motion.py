@@ -10,11 +10,11 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from ase import Atoms
 from ase.constraints import FixAtoms, FixCartesian, FixConstraint, MirrorForce, MirrorTorque
-from ase.filters import UnitCellFilter
+from ase.filters import FrechetCellFilter, UnitCellFilter
 from scipy import sparse
 
 from twofold.core.experience import Array
-from twofold.crystal.bonds import Matrix
+from twofold.crystal.bonds import Frame, Matrix
 
 # Any: Atoms, a filter around them, or a band of images: ASE has no type for all that it can optimise.
 Optimisable: TypeAlias = Any
@@ -129,3 +129,24 @@ def _orthonormal(vectors: Array) -> Array:
     _, sizes, rows = np.linalg.svd(vectors, full_matrices=False)
     basis: Array = rows[sizes > 1e-6]
     return basis
+
+
+def frame_of(atoms: Atoms | UnitCellFilter) -> Frame:
+    """What is moved when these are."""
+    if isinstance(atoms, Atoms):
+        return Frame(atoms)
+    factor = atoms.exp_cell_factor if isinstance(atoms, FrechetCellFilter) else atoms.cell_factor
+    return Frame(atoms.atoms, np.asarray(atoms.deform_grad()), float(factor))
+
+
+def permitted(atoms: Optimisable, move: Array) -> Array:
+    """The move without what a cell filter forbids: rotation, and shape or volume where it holds them."""
+    if isinstance(atoms, UnitCellFilter):
+        cell = 0.5 * (move[-3:] + move[-3:].T)
+        trace = np.trace(cell) / 3 * np.eye(3)
+        if atoms.hydrostatic_strain:
+            cell = trace
+        if atoms.constant_volume:
+            cell = cell - trace
+        move[-3:] = cell
+    return move

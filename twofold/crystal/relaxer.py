@@ -11,17 +11,16 @@ from typing import IO
 
 import numpy as np
 from ase import Atoms
-from ase.filters import Filter, FrechetCellFilter, OptimizableFilter, StrainFilter, UnitCellFilter
+from ase.filters import Filter, OptimizableFilter, StrainFilter, UnitCellFilter
 from ase.optimize import BFGS, FIRE, BFGSLineSearch
 from ase.optimize.optimize import DEFAULT_MAX_STEPS, OptimizableAtoms, Optimizer, RestartError
 
 from twofold.base.errors import UserError
 from twofold.core.experience import Array
 from twofold.core.protocols import State
-from twofold.crystal.bonds import Frame
 from twofold.crystal.calls import CountedCalls, OutOfCalls
-from twofold.crystal.curvilinear import CurvilinearStep, suits
-from twofold.crystal.motion import Motion, Optimisable, goes_uphill
+from twofold.crystal.curvilinear import step_for
+from twofold.crystal.motion import Motion, Optimisable, frame_of, goes_uphill, permitted
 from twofold.crystal.policy import SpringPolicy, default_policy, load_weights
 from twofold.crystal.spring import Scalars, SpringSettings, SpringStep
 from twofold.crystal.structures import checked
@@ -109,8 +108,7 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
         self._inner: Optimizer | None = None
         super().__init__(atoms, restart, logfile, trajectory, append_trajectory, **kwargs)
         self.optimizable: CountedCalls = CountedCalls(atoms.__ase_optimizable__())
-        curved = isinstance(atoms, Atoms) and suits(atoms)
-        self._spring = CurvilinearStep(atoms, settings) if curved else SpringStep(settings)
+        self._spring = step_for(atoms, settings) if isinstance(atoms, Atoms) else SpringStep(settings)
         self._cell = _cell(atoms)
         if not isinstance(atoms, (Atoms, UnitCellFilter)):
             self._switch(f"{type(atoms).__name__} has no bonds to look at")
@@ -183,12 +181,12 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
         coordinates, motion = self.atoms.get_positions(), Motion.of(self.atoms)
         forces = -self.optimizable.get_gradient().reshape(-1, 3)
         energy = self.optimizable.get_value()
-        self._spring.observe(_frame(self.atoms), coordinates, forces, energy, motion)
+        self._spring.observe(frame_of(self.atoms), coordinates, forces, energy, motion)
         scalars = Scalars()
-        if self.policy and isinstance(self._spring, SpringStep):
+        if self.policy:
             scalars = self.policy.scalars(self._spring, self.fmax or 0.05)
         self._remember(coordinates, forces, energy, scalars)
-        move = _allowed(self.atoms, self._spring.propose(scalars))
+        move = permitted(self.atoms, self._spring.propose(scalars))
         if not np.isfinite(move).all():
             self._switch("the step was not finite")
             return self._inner_step()
@@ -279,9 +277,8 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
         if self.restart is not None:
             atoms = _atoms(self.atoms)
             entry = {"at": coordinates, "forces": forces, "energy": energy, "scalars": asdict(scalars)}
-            self._record.append(
-                entry | {"positions": atoms.positions.copy(), "cell": atoms.cell.array.copy()}
-            )
+            entry |= {"positions": atoms.positions.copy(), "cell": atoms.cell.array.copy()}
+            self._record.append(entry | {"asked": self._spring.memory.asked})
 
     def _save(self) -> None:
         if self.restart is None:
@@ -331,8 +328,9 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
             atoms.set_cell(entry["cell"])
             atoms.positions = entry["positions"]
             motion = Motion.of(self.atoms)
-            self._spring.observe(_frame(self.atoms), entry["at"], entry["forces"], entry["energy"], motion)
+            self._spring.observe(frame_of(self.atoms), entry["at"], entry["forces"], entry["energy"], motion)
             self._spring.propose(Scalars(**entry["scalars"]))
+            self._spring.memory.asked = entry.get("asked")
         atoms.set_cell(now[1])
         atoms.positions = now[0]
 
@@ -373,23 +371,3 @@ def _policy(choice: str | Path | SpringPolicy) -> SpringPolicy | None:
     if choice == "prior":
         return None
     return default_policy() if choice == "td3" else load_weights(choice)
-
-
-def _frame(atoms: Atoms | UnitCellFilter) -> Frame:
-    if isinstance(atoms, Atoms):
-        return Frame(atoms)
-    factor = atoms.exp_cell_factor if isinstance(atoms, FrechetCellFilter) else atoms.cell_factor
-    return Frame(atoms.atoms, np.asarray(atoms.deform_grad()), float(factor))
-
-
-def _allowed(atoms: Optimisable, move: Array) -> Array:
-    """The move without what a cell filter forbids: rotation, and shape or volume where it holds them."""
-    if isinstance(atoms, UnitCellFilter):
-        cell = 0.5 * (move[-3:] + move[-3:].T)
-        trace = np.trace(cell) / 3 * np.eye(3)
-        if atoms.hydrostatic_strain:
-            cell = trace
-        if atoms.constant_volume:
-            cell = cell - trace
-        move[-3:] = cell
-    return move

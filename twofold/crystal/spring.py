@@ -1,7 +1,7 @@
 """The bond-spring quasi-Newton step: a fitted pair potential gives the curvature, secant pairs correct it.
 
 Everything is made of bond vectors and invariants, so turning, shifting or renumbering the crystal turns, shifts or
-renumbers the step. A policy may set six scalars per step; all zeros is the untrained prior.
+renumbers the step. A policy may set seven scalars per step; all zeros is the untrained prior.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from twofold.crystal.pairs import (
     unexplained,
 )
 
-SCALARS = ("stiffness", "floor", "trust", "length", "history", "doubt")
+SCALARS = ("stiffness", "floor", "trust", "length", "history", "doubt", "rest")
 
 
 @settings
@@ -97,12 +97,13 @@ class Scalars:
     length: float = 1.0
     history: float = 1.0
     doubt: float = 1.0
+    rest: float = 1.0  # of the stiffness of all that bonds are not: BFGS calls it alpha
 
     @classmethod
     def of(cls, action: Array) -> Scalars:
-        """From an action in [-1, 1]^6; zeros give the prior."""
+        """From an action in [-1, 1]^7; zeros give the prior."""
         a = np.clip(np.asarray(action, np.float64), -1.0, 1.0)
-        spread = np.exp(np.array([0.7, 1.2, 0.7, 0.4, 0.0, 1.6]) * a)
+        spread = np.exp(np.array([0.7, 1.2, 0.7, 0.4, 0.0, 1.6, 1.0]) * a)
         spread[4] = min(1.0, 1.0 + a[4])
         return cls(*(float(value) for value in spread))
 
@@ -134,11 +135,13 @@ class Memory:
         default_factory=lambda: np.zeros(0)
     )  # [K] of a bond of each kind, before any force
     directed: bool = False  # bonds have directions or charges: there are nonmetals
+    rest: float = 1.0  # stiffness of all that bonds are not, as the last steps showed it; eV/A^2
     predicted: float = 0.0  # energy drop the model promised
     kept: float = 1.0  # promised drop that came true in the last step
     rejected: int = 0
     calls: int = 0
     forces: list[float] = field(default_factory=list)  # the largest one of every call
+    asked: bool | None = None  # whether a policy sets the steps; decided at the second call
 
 
 def largest(rows: Array) -> float:
@@ -279,7 +282,8 @@ class SpringStep:
         pairs = [
             (motion.allowed(s)[motion.free], motion.allowed(y)[motion.free]) for s, y in self.memory.pairs
         ]
-        rest = self._rest(inside, pairs, coefficients) * evenly(bonds)[motion.free]
+        self.memory.rest = self._rest(inside, pairs, coefficients)
+        rest = self.memory.rest * scalars.rest * evenly(bonds)[motion.free]
         whole = inside + (np.diag(rest) if dense else diags_array(rest, format="csr"))
         return Curvature(whole, lambda: whole, pairs, scalars.history, floor)
 

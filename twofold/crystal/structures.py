@@ -9,16 +9,18 @@ from pathlib import Path
 import numpy as np
 from ase import Atoms
 from ase.build import bulk
+from ase.constraints import FixAtoms
 from ase.data import atomic_numbers
 from ase.formula import Formula
 
 from twofold.base.errors import UserError
-from twofold.base.regular import is_there
+from twofold.base.regular import is_there, names_in
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array
 from twofold.crystal.bonds import neighbours
 from twofold.crystal.reading import MOST_ATOMS, read_structures, read_table
 
+SHIPPED = Path(__file__).parent / "shipped"
 _FARTHEST = 1e5  # Angstrom; whoever searches for neighbours makes a grid of all that lies between
 ORDERED = {  # prototype -> (fractional places, element of each place)
     "B2": ([[0, 0, 0], [0.5, 0.5, 0.5]], (0, 1)),
@@ -29,12 +31,22 @@ ORDERED = {  # prototype -> (fractional places, element of each place)
 
 def load(source: str | Path) -> list[Atoms]:
     """Structures from a file (CIF, POSCAR, extxyz, ... or CSV of CIF text) or a built-in crystal such as 'Cu*2x2x2'."""
-    path = Path(source)
+    path = shipped(str(source)) or Path(source)
     if path.suffix == ".csv":
         return [checked(atoms, f"{path}, row {number}") for number, atoms in read_table(path)]
     if is_there(path) or path.suffix or "/" in str(source):
         return [checked(atoms, str(path)) for atoms in read_structures(path)]
     return [builtin(str(source))]
+
+
+def shipped(source: str) -> Path | None:
+    """The file of the package that 'shipped:NAME' means."""
+    kind, _, name = source.partition(":")
+    if kind != "shipped":
+        return None
+    if name not in (known := names_in(SHIPPED)):
+        raise UserError(f"no shipped structures '{name}': there are {', '.join(sorted(known))}")
+    return SHIPPED / name
 
 
 class BadStructure(UserError, ValueError):
@@ -144,6 +156,9 @@ class Distortion:
             out.set_cell(out.cell @ (np.eye(3) + 0.5 * (strain + strain.T)), scale_atoms=True)
         shift = self.trans_coef * rng.random(out.positions.shape)
         shift += self.rattle * rng.standard_normal(out.positions.shape)
+        for constraint in out.constraints:
+            if isinstance(constraint, FixAtoms):
+                shift[constraint.index] = 0.0
         return moved_apart(out, shift, self.r0)
 
 

@@ -1,4 +1,4 @@
-"""Relaxation as a world whose action sets the six scalars of the spring step."""
+"""Relaxation as a world whose action sets the scalars of every step."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from functools import partial
 import gymnasium as gym
 import numpy as np
 from ase import Atoms
+from ase.filters import FrechetCellFilter
 
 from twofold.base.foreign import Info
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array
 from twofold.core.protocols import World
-from twofold.crystal.bonds import Frame
 from twofold.crystal.calculators import Counted
+from twofold.crystal.curvilinear import step_for
 from twofold.crystal.features import NAMES, features
 from twofold.crystal.library import StructureSet, chosen, copper
+from twofold.crystal.motion import Motion, frame_of, permitted
 from twofold.crystal.rewards import scale_free
 from twofold.crystal.spring import SCALARS, Scalars, SpringStep, largest
 from twofold.rows.world import Where, make_rows
@@ -36,7 +38,7 @@ class RelaxConfig:
 
 
 class Relaxation:
-    """One structure being relaxed: atoms, counted calculator, last forces.
+    """One structure being relaxed: atoms (in a filter where the cell relaxes too), counted calculator, last forces.
 
     The structure is drawn by the sets' weights, or is the one named by `which`: (set, index in it).
     """
@@ -51,16 +53,23 @@ class Relaxation:
             chosen = which[0] if which else int(rng.choice(len(sets), p=weights / weights.sum()))
             self.atoms, calculator = sets[chosen].draw(eps, rng, which[1] if which else None)
             self.calculator = Counted(calculator)
+            self.moving = FrechetCellFilter(self.atoms) if sets[chosen].cell else self.atoms
             self.evaluate()
             if self.force > eps:
                 break
 
     def evaluate(self) -> None:
         """One force call where the atoms are."""
-        self.calculator.calculate(
-            self.atoms, ("energy", "forces")
-        )  # ASE's own way compares all arrays, twice
-        self.forces = np.array(self.calculator.results["forces"])
+        self.motion = Motion.of(self.moving)
+        if isinstance(self.moving, Atoms):
+            self.calculator.calculate(
+                self.atoms, ("energy", "forces")
+            )  # ASE's own way compares all arrays, twice
+            forces = np.array(self.calculator.results["forces"])
+        else:
+            self.atoms.calc = self.calculator
+            forces = self.moving.get_forces()
+        self.forces = self.motion.allowed(forces.ravel()).reshape(-1, 3)
         self.energy = float(self.calculator.results["energy"])
         self.force = largest(self.forces)
 
@@ -83,17 +92,20 @@ class SpringEnv(gym.Env[Array, Array]):
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Array, Info]:
         super().reset(seed=seed)
         self.now = Relaxation(self.sets, self.cfg.eps, seed)
-        self.spring, self.steps = SpringStep(), 0
+        moving = self.now.moving
+        self.spring, self.steps = step_for(moving) if isinstance(moving, Atoms) else SpringStep(), 0
         return self._observe(), {}
 
     def _observe(self) -> Array:
         now = self.now
-        self.spring.observe(Frame(now.atoms), now.atoms.positions, now.forces, now.energy)
+        at = now.moving.get_positions()
+        self.spring.observe(frame_of(now.moving), at, now.forces, now.energy, now.motion)
         return features(self.spring, self.cfg.eps)
 
     def step(self, action: Array) -> tuple[Array, float, bool, bool, Info]:
         now, cfg, before = self.now, self.cfg, self.now.force
-        now.atoms.positions = now.atoms.positions + self.spring.propose(Scalars.of(action))
+        move = permitted(now.moving, self.spring.propose(Scalars.of(action)))
+        now.moving.set_positions(now.moving.get_positions() + move)
         now.evaluate()
         self.steps += 1
         done = now.force <= cfg.eps
@@ -108,5 +120,5 @@ class SpringEnv(gym.Env[Array, Array]):
 
 @worlds.register("crystal/spring", config=RelaxConfig, workers=True)
 def spring_world(cfg: RelaxConfig, *, rows: int, purpose: str, where: Where | None = None) -> World:
-    """Relax crystals: the action sets stiffness, floor, trust, length, history and doubt of each spring step."""
+    """Relax crystals: the action sets stiffness, floor, trust, length, history, doubt and rest of each step."""
     return make_rows(partial(SpringEnv, cfg, purpose), rows, where=where)

@@ -92,7 +92,7 @@ def _sealed(
     about = {
         "format": FORMAT,
         "rest": rest,
-        "arrays": _described(arrays),
+        "arrays": described(arrays),
         "values": plain(values),
         "observation_space": spaces.to_json(seen),
         "action_space": spaces.to_json(acts),
@@ -102,7 +102,7 @@ def _sealed(
     return seal(arrays, about)
 
 
-def _described(arrays: dict[str, Array]) -> dict[str, Json]:
+def described(arrays: dict[str, Array]) -> dict[str, Json]:
     """Types and shapes, to be covered by the checksum like the values."""
     return {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
 
@@ -135,7 +135,7 @@ def unseal(path: Path) -> tuple[dict[str, Array], dict[str, Json]]:
     if about.get("format") != FORMAT:
         found = str(about.get("format"))[:20]
         raise FormatError(f"{path} has policy format {found}, this version reads formats 1 to {FORMAT}")
-    if about.get("arrays", _described(arrays)) != _described(arrays):
+    if about.get("arrays", described(arrays)) != described(arrays):
         raise CheckpointError(f"{path} does not match its description: damaged")
     return arrays, about
 
