@@ -23,6 +23,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -183,11 +184,11 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str:
-    """Of the code that is measured."""
-    found = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=RESULTS, capture_output=True, text=True, check=False
-    )
-    return found.stdout.strip()
+    """Of the code that is measured; `-dirty` where that code was changed after it."""
+    git = partial(subprocess.run, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    found = git(["git", "rev-parse", "--short", "HEAD"]).stdout.strip()
+    changed = git(["git", "status", "--porcelain", "--", "../twofold", ":(glob)*.py"]).stdout.strip()
+    return f"{found}-dirty" if changed else found
 
 
 def record(
