@@ -62,7 +62,7 @@ class Battle:
         self.energy[row], self.quiet[row], self.aim[row] = field.each("energy"), 0, -1
         self.cooldown[row] = rng.uniform(0, LOOPS, units)
         if ease is not None and ease.most:
-            left = 1 - ease.drawn(rng)
+            left = 1 - ease.drawn(rng, field.enemies)
             self.health[row, field.allies :] *= left
             self.shield[row, field.allies :] *= left
 

@@ -6,26 +6,26 @@ import numpy as np
 
 from twofold.core.experience import Array
 
-BAND = 0.1  # battles are drawn this far to both sides of the level
+BAND = 0.15  # each enemy's share is drawn this far to both sides of the level
 
 
 class Ease:
-    """One drawn share for each battle: anywhere up to the most, or around a level that follows the battles.
+    """One drawn share for each battle, anywhere up to the most; or one for each enemy around a level that follows.
 
     The level begins at the most, falls by `step` with every battle won and rises by it with every one lost, so that
-    about half are won until battles at full strength are.
+    about half are won until battles at full strength are. Shares of their own make it smooth: what counts is how many
+    shots an enemy takes, and if all had the same share then all would need one more at the same moment.
     """
 
     def __init__(self, most: float, step: float) -> None:
         self.most, self.step, self.level = most, step, most
 
-    def drawn(self, rng: np.random.Generator) -> float:
-        """The share that the enemies of a new battle lack."""
-        if not self.most:
-            return 0.0
+    def drawn(self, rng: np.random.Generator, enemies: int) -> Array:
+        """The share that each enemy of a new battle lacks."""
         if not self.step:
-            return float(rng.uniform(0, self.most))
-        return float(np.clip(self.level + rng.uniform(-BAND, BAND), 0, self.most))
+            return np.full(enemies, rng.uniform(0, self.most))
+        found: Array = np.clip(self.level + rng.uniform(-BAND, BAND, enemies), 0, self.most)
+        return found
 
     def follow(self, ended: Array, won: Array) -> None:
         """Battles that ended now, and which of them were won."""

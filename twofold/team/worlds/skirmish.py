@@ -237,14 +237,14 @@ class Skirmish(TeamWorld):
             "last": self._last.copy(),
             "step": self._step.copy(),
             "over": self._over.copy(),
-            "ease": self.ease.level,
+            "ease": np.full(self.num_envs, self.ease.level),
         }
 
     def restore(self, snapshot: State) -> None:
         self.battle.restore(snapshot["battle"])
         self._last, self._step = np.array(snapshot["last"]), np.array(snapshot["step"])
         self._over = np.array(snapshot["over"])
-        self.ease.level = float(snapshot.get("ease", self.ease.level))
+        self.ease.level = float(np.ravel(snapshot.get("ease", self.ease.level))[0])
         self._refresh()
 
     def recorded(self, policy: Policy, seed: int) -> Replay:
