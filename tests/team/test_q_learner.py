@@ -1,6 +1,5 @@
 """Team Q-learning: targets by hand, every mixer learns a fixed batch, states round-trip."""
 
-import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -10,15 +9,16 @@ from twofold.base import tree
 from twofold.base.errors import CheckpointError, ConfigError
 from twofold.core.schedules import Schedule
 from twofold.core.seeding import Generators
-from twofold.team.agents import AgentsConfig, TeamNetworks, TeamPolicy, by_agent
-from twofold.team.episodes import longest_first
+from twofold.team.agents import AgentsConfig, TeamNetworks
 from twofold.team.learner import QConfig, QLearner, cut
-from twofold.team.learning import AgentUnroll, lambda_returns
+from twofold.team.learning import lambda_returns
 from twofold.team.mixers import Monotonic
 from twofold.team.worlds.space import TeamShape, team_space
 
 
 def learner(shape=SHAPE, shared=True, **settings):
+    import gymnasium as gym
+
     space, actions = team_space(shape), gym.spaces.MultiDiscrete([shape.actions] * shape.agents)
     nets = TeamNetworks(
         AgentsConfig(hidden=8, shared=shared), space, actions, torch.Generator().manual_seed(0)
@@ -233,28 +233,3 @@ def test_a_policy_of_other_shapes_is_refused_with_both_shapes():
 def test_settings_out_of_range_are_refused(bad):
     with pytest.raises(ConfigError, match=next(iter(bad))):
         QConfig(**bad)
-
-
-def test_agents_that_see_changes_see_the_same_while_acting_and_while_learning():
-    made = TeamNetworks(
-        AgentsConfig(hidden=8, obs_change=True),
-        team_space(SHAPE),
-        gym.spaces.MultiDiscrete([SHAPE.actions] * SHAPE.agents),
-        torch.Generator().manual_seed(0),
-    )
-    agent, batch = made.agent(), longest_first(episodes(), SHAPE.limit)
-    rows = len(batch.filled)
-    policy = TeamPolicy(made, agent, rows, epsilon=Schedule(0.0), rng=np.random.default_rng(0))
-    unroll = AgentUnroll(made, agent).filled(batch, SHAPE.limit)
-    learned = by_agent(unroll.forward(agent, SHAPE.limit + 1), SHAPE).permute(2, 1, 0, 3)  # [B, T + 1, A, n]
-    policy.reset(np.ones(rows, bool))
-    for t in range(3):
-        acted = policy.values({"obs": batch.obs["obs"][:, t]})
-        long_enough = batch.filled.sum(1) >= t
-        np.testing.assert_allclose(acted[long_enough], learned[:, t].detach().numpy()[long_enough], atol=1e-5)
-        policy.played(batch.action[:, t].astype(np.int64))
-    kept = policy.state_dict()
-    other = TeamPolicy(made, agent, rows, epsilon=Schedule(0.0), rng=np.random.default_rng(0))
-    other.load_state_dict(kept)
-    now = {"obs": batch.obs["obs"][:, 3]}
-    np.testing.assert_array_equal(policy.values(now), other.values(now))

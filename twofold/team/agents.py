@@ -27,9 +27,6 @@ class AgentsConfig:
     shared: bool = setting("false: every agent has weights of its own", default=True)
     obs_last_action: bool = setting("the agent's own last action is part of its input", default=True)
     obs_agent_id: bool = setting("the agent's number is part of its input", default=True)
-    obs_change: bool = setting(
-        "what changed in the observation since the step before is part of its input", default=False
-    )
 
 
 @networks.register("team/agents", config=AgentsConfig)
@@ -48,9 +45,7 @@ class TeamNetworks:
         self.cfg, self.shape, self.generator = cfg, shape_of(observation_space), generator
         self.copies = 1 if cfg.shared else self.shape.agents
         self.columns = (
-            self.shape.obs * (1 + cfg.obs_change)
-            + self.shape.actions * cfg.obs_last_action
-            + self.shape.agents * cfg.obs_agent_id
+            self.shape.obs + self.shape.actions * cfg.obs_last_action + self.shape.agents * cfg.obs_agent_id
         )
 
     def agent(self, *, extra: int = 0, blank: bool = False) -> Recurrent:
@@ -64,11 +59,8 @@ class TeamNetworks:
                 made.enter[:, self.columns : inputs] = 0
         return made
 
-    def fill(self, x: Tensor, obs: Tensor, last_action: Tensor, change: Tensor | None = None) -> None:
-        """Write inputs [A, ..., columns] from obs [A, ..., d] and the actions before [A, ...] (-1: none yet).
-
-        `change` [A, ..., d] is what obs has more than that of the step before; asked for with `obs_change` alone.
-        """
+    def fill(self, x: Tensor, obs: Tensor, last_action: Tensor) -> None:
+        """Write inputs [A, ..., columns] from obs [A, ..., d] and the actions before [A, ...] (-1: none yet)."""
         at = self.shape.obs
         x[..., :at] = obs
         if self.cfg.obs_last_action:
@@ -83,33 +75,6 @@ class TeamNetworks:
             part.zero_()
             for agent in range(self.shape.agents):
                 part[agent, ..., agent] = 1
-            at += self.shape.agents
-        if self.cfg.obs_change:
-            assert change is not None
-            x[..., at : at + self.shape.obs] = change
-
-
-class Changes:
-    """What changed in the observations of every row since its step before: nothing at the start of an episode."""
-
-    def __init__(self, rows: int, shape: TeamShape) -> None:
-        self.before = np.zeros((rows, shape.agents, shape.obs), np.float32)
-        self.fresh = np.ones(rows, bool)
-
-    def reset(self, rows: Array) -> None:
-        self.fresh[rows] = True
-
-    def see(self, obs: Array) -> Tensor:
-        """obs [N, A, d] -> its change, [A, N, d]."""
-        change = np.where(self.fresh[:, None, None], 0, obs - self.before)
-        self.before, self.fresh = np.array(obs, np.float32), np.zeros_like(self.fresh)
-        return agents_first(change)
-
-    def state_dict(self) -> State:
-        return {"before": self.before.copy(), "fresh": self.fresh.copy()}
-
-    def load_state_dict(self, state: State) -> None:
-        self.before, self.fresh = np.array(state["before"]), np.array(state["fresh"])
 
 
 class TeamPolicy:
@@ -132,11 +97,8 @@ class TeamPolicy:
         self.hidden = agent.start(shape.agents * rows // agent.copies)
         self._x = self.hidden.new_zeros(shape.agents, rows, agent.inputs)
         self.last_action = np.full((rows, shape.agents), -1, np.int64)
-        self.changes = Changes(rows, shape) if nets.cfg.obs_change else None
 
     def reset(self, rows: Array) -> None:
-        if self.changes is not None:
-            self.changes.reset(rows)
         at = torch.from_numpy(np.asarray(rows, bool)).to(self.hidden.device)
         self._by_agent(self.hidden)[:, at] = 0
         self.last_action[rows] = -1
@@ -150,8 +112,7 @@ class TeamPolicy:
         """The network's outputs for every action, [rows, A, n]; memory goes on by one step."""
         place = self._x.device
         seen, last = agents_first(named(obs)["obs"]).to(place), torch.from_numpy(self.last_action.T).to(place)
-        change = None if self.changes is None else self.changes.see(named(obs)["obs"]).to(place)
-        self.nets.fill(self._x, seen, last, change)
+        self.nets.fill(self._x, seen, last)
         if extra is not None:
             self._x[..., self.nets.columns :] = extra
         out, self.hidden = self.agent(self._x.view(self.agent.copies, -1, self.agent.inputs), self.hidden)
@@ -178,8 +139,6 @@ class TeamPolicy:
 
     def random(self, obs: Obs) -> Array:
         self.steps += self.rows
-        if self.changes is not None:
-            self.changes.see(named(obs)["obs"])
         self.last_action = self._uniform(named(obs)["avail"])
         return self.last_action
 
@@ -194,18 +153,11 @@ class TeamPolicy:
         self.last_action = actions
 
     def state_dict(self) -> State:
-        changes = {} if self.changes is None else {"changes": self.changes.state_dict()}
-        return {
-            "hidden": self.hidden.clone(),
-            "last_action": self.last_action,
-            "steps": self.steps,
-        } | changes
+        return {"hidden": self.hidden.clone(), "last_action": self.last_action, "steps": self.steps}
 
     def load_state_dict(self, state: State) -> None:
         self.hidden = torch.as_tensor(np.array(state["hidden"])).to(self._x.device)
         self.last_action, self.steps = np.array(state["last_action"]), int(state["steps"])
-        if self.changes is not None:
-            self.changes.load_state_dict(state["changes"])
 
 
 def agents_first(obs: Array) -> Tensor:
@@ -218,15 +170,12 @@ def fill_episodes(nets: TeamNetworks, x: Tensor, obs: Tensor, action: Tensor) ->
     agents, steps, batch = nets.shape.agents, obs.shape[1], obs.shape[0]
     before = action.new_full((agents, steps, batch), -1)
     before[:, 1:] = action.permute(2, 1, 0)[:, : steps - 1]
-    by_agent, change = obs.permute(2, 1, 0, 3), None
-    if nets.cfg.obs_change:
-        change = torch.zeros_like(by_agent)
-        change[:, 1:] = by_agent[:, 1:] - by_agent[:, :-1]
+    by_agent = obs.permute(2, 1, 0, 3)
     if nets.copies > 1:
-        nets.fill(x, by_agent, before, change)
+        nets.fill(x, by_agent, before)
         return
     # Shared weights: the rows of one step are (episode, agent), so that those of the longest episodes come first.
-    nets.fill(x[0].view(steps, batch, agents, -1).permute(2, 0, 1, 3), by_agent, before, change)
+    nets.fill(x[0].view(steps, batch, agents, -1).permute(2, 0, 1, 3), by_agent, before)
 
 
 def by_agent(q: Tensor, shape: TeamShape) -> Tensor:
