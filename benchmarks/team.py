@@ -55,7 +55,8 @@ NOTES = {
     "eighth episode, one seed: half of the battles were won where an enemy takes five or six shots, not eight, and "
     "it stayed there with own losses that cost, with longer traces, and with observations that tell what changed. With "
     "an update for every second episode, seed 0 won its first battles at full strength after 420k steps and 0.06 to "
-    "0.13 of 32 between 800k and 840k, still rising (all but 0.10 of the enemies' strength); it is not finished. "
+    "0.13 of 32 between 800k and 840k, with half of its training battles won where a tenth of the enemies' strength is "
+    "missing; it is not finished. "
     "COMA has no result: its runs of version 0.1 won 0.78 of 3m with every seed, which is what "
     "a blind script wins that walks east and shoots enemy 1, else 2, else 0; they were made before its critic was "
     "PyMARL's, and have been taken out.",
