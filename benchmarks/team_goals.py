@@ -28,7 +28,7 @@ from twofold.team.omg import OMGPolicy
 from twofold.team.seating import greedy
 
 RESULTS = Path(__file__).resolve().parent / "results" / "team"
-ORDER = ("iql", "iql_am", "iql_omg", "iql_omg_am")
+ORDER = ("iql", "iql_am", "iql_omg", "iql_omg_goal", "iql_omg_am")  # _goal: learner.goal_weight was given
 MODEL = {  # metric of the last log line -> what it is called here
     "prior_explains": "prior explains",
     "prior_active": "active columns",
@@ -44,6 +44,7 @@ WORLDS = {
     "prey": "Predators: the same, and each prey takes a step with probability 0.2",
 }
 PLACES = ("before", "now", "in the next 5 steps", "later")
+STAYS = "the next state reads as this one"
 GAMES = 64
 Run = dict[str, Any]
 
@@ -57,7 +58,7 @@ def run_of(folder: Path) -> Run:
     lines = [json.loads(line) for line in (folder / "evaluations.jsonl").read_text().splitlines()]
     unmet = [line for line in lines if line["world"] == "test_partners"]
     return {
-        "learner": given["config"],
+        "learner": given["config"] + ("_goal" if "learner.goal_weight" in given else ""),
         "seed": int(given["seed"]),
         "steps": lines[-1]["step"],
         "updates": last["updates"],
@@ -103,8 +104,8 @@ def lies(folder: Path) -> dict[str, float]:
 
 
 def places(goals: Tensor, embedded: Tensor, states: Tensor, played: Array) -> dict[str, float]:
-    """Shares of `PLACES`; a state that reads as the present one is the present."""
-    counts = np.zeros(len(PLACES))
+    """Shares of `PLACES`, where a state that reads as the present one is the present, and how often the next does."""
+    counts, stays = np.zeros(len(PLACES)), list[float]()
     for game in range(GAMES):
         steps = np.flatnonzero(played[:, game])
         nearest = torch.cdist(goals[steps, game], embedded[steps, game]).argmin(-1)
@@ -112,7 +113,9 @@ def places(goals: Tensor, embedded: Tensor, states: Tensor, played: Array) -> di
             same = bool((states[steps[found], game] == states[steps[at], game]).all())
             ahead = found - at
             counts[1 if same else 0 if ahead < 0 else 2 if ahead <= 5 else 3] += 1
-    return dict(zip(PLACES, (counts / counts.sum()).tolist(), strict=True))
+        stays += (states[steps[1:], game] == states[steps[:-1], game]).all(-1).tolist()
+    found = dict(zip(PLACES, (counts / counts.sum()).tolist(), strict=True))
+    return found | {STAYS: float(np.mean(stays))}
 
 
 def take(world: str, folders: list[Path]) -> None:
@@ -178,12 +181,15 @@ def section(world: str, runs: list[Run]) -> list[str]:
 def where(by: dict[str, list[Run]]) -> list[str]:
     """What the inferred subgoals of the learners that have any point at."""
     rows = [
-        [name, *(f"{np.mean([run['lies'][place] for run in found]):.2f}" for place in PLACES)]
+        [name, *(f"{np.mean([run['lies'][place] for run in found]):.2f}" for place in (*PLACES, STAYS))]
         for name, found in by.items()
         if found[0]["lies"]
     ]
-    told = "Where the state lies that is nearest to the inferred subgoal, 64 test games a seed:"
-    return ["", told, "", *table(["shares of steps", *PLACES], rows)] if rows else []
+    told = (
+        "Where the state lies that is nearest to the inferred subgoal, 64 test games a seed; and how often the next "
+        "state reads as this one, which is what a subgoal one step ahead should say:"
+    )
+    return ["", told, "", *table(["shares of steps", *PLACES, STAYS], rows)] if rows else []
 
 
 def page(record: dict[str, Any]) -> str:

@@ -346,6 +346,17 @@ def test_a_kl_that_is_averaged_weighs_less_by_the_columns():
     assert OMGConfig(kl_weight=0.1, subgoal_dim=4).kl_share == pytest.approx(0.1)
 
 
+def test_a_heavier_goal_brings_the_inferred_subgoal_nearer_to_the_selected():
+    batch, apart = episodes(), {}
+    for weight in (0.0, 1.0):
+        learner = omg(goal_weight=weight, kl_mean=True, noise=False, model_lr=3e-3, prior_updates=50)
+        for _ in range(200):
+            learner.update(batch)
+        apart[weight] = learner.metrics()["learner/kl"]
+    assert apart[1.0] < 0.5 * apart[0.0]
+    assert OMGConfig(kl_weight=0.1).goal_share == OMGConfig(kl_weight=0.1).kl_share
+
+
 def test_metrics_tell_how_much_of_a_subgoal_is_noise_and_what_the_prior_explains():
     learner = omg()
     learner.update(episodes())

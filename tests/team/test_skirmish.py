@@ -315,3 +315,27 @@ def test_only_training_battles_are_eased_and_a_whole_side_alike():
     assert (left["eval"] == 1).all()
     np.testing.assert_allclose(left["train"], left["train"][:, :1].repeat(5, 1), rtol=1e-6)
     assert 0.6 <= left["train"].min() < 0.65 and 0.95 < left["train"].max() <= 1
+
+
+def test_the_ease_follows_the_battles_and_no_evaluation():
+    cfg = SkirmishConfig(map_name="3m", train_ease=0.5, train_ease_step=0.02)
+    train, test = (Skirmish(cfg, rows=4, purpose=purpose) for purpose in ("train", "eval"))
+    train.ease.follow(np.array([True, True, True, False]), np.array([True, True, False, True]))
+    assert train.ease.level == pytest.approx(0.48)  # two won, one lost, one not over
+    train.ease.follow(np.ones(4, bool), np.zeros(4, bool))
+    assert train.ease.level == 0.5  # never easier than the beginning
+    train.ease.level = 0.0
+    for world in (train, test):
+        world.reset(seed=[1, 2, 3, 4])
+    strength = train.battle.health[:, 3:] / 45
+    assert (strength >= 0.85 - 1e-6).all() and (strength < 1).any() and (strength == 1).any()
+    assert (np.ptp(strength, axis=1) > 0).any()  # every enemy has its own
+    assert (test.battle.health[:, 3:] == 45).all() and test.ease.level == 0
+
+
+def test_the_ease_is_part_of_what_a_resume_needs():
+    cfg = SkirmishConfig(map_name="3m", train_ease=0.5, train_ease_step=0.02)
+    world, other = (Skirmish(cfg, rows=1, purpose="train") for _ in range(2))
+    world.ease.level = 0.123
+    other.restore(world.snapshot())
+    assert other.ease.level == 0.123

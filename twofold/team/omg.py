@@ -81,6 +81,11 @@ class OMGConfig(ConditionedConfig):
     kl_weight: float = setting(
         "weight of the KL terms against mean-square reconstruction", default=1e-2, ge=0
     )
+    goal_weight: float = setting(
+        "weight of the KL between the inferred and the selected subgoal; 0: that of kl_weight",
+        default=0.0,
+        ge=0,
+    )
     kl_mean: bool = setting(
         "KL is averaged over the subgoal's columns, as the error is over the state's", default=False
     )
@@ -118,6 +123,11 @@ class OMGConfig(ConditionedConfig):
     def kl_share(self) -> float:
         """The weight of a KL that is summed over the subgoal's columns."""
         return self.kl_weight / (self.subgoal_dim if self.kl_mean else 1)
+
+    @property
+    def goal_share(self) -> float:
+        """The same for the KL to the selected subgoal."""
+        return (self.goal_weight or self.kl_weight) / (self.subgoal_dim if self.kl_mean else 1)
 
 
 @learners.register("team/omg", config=OMGConfig)
@@ -281,7 +291,7 @@ class OMG(EpisodeLearner):
         kl = divergence(mean[:-1], log_variance[:-1], *goal)
         total = data.mask.sum()
         error, kl = (error * data.mask).sum() / total, (kl * data.mask).sum() / total
-        loss = error + self.cfg.kl_share * kl
+        loss = error + self.cfg.goal_share * kl
         if self.predict is not None:
             predicted, accuracy = action_loss(self.predict(mean[:-1]), data.others, data.mask)
             loss = loss + self.cfg.action_weight * predicted

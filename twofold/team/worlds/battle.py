@@ -7,6 +7,7 @@ import numpy as np
 from twofold.core.experience import Array
 from twofold.core.protocols import State
 from twofold.team.worlds.battlefield import Battlefield
+from twofold.team.worlds.ease import Ease
 
 LOOPS = 8  # game loops of one step, as SMAC's step_mul
 SECONDS = LOOPS / 16
@@ -47,10 +48,10 @@ class Battle:
         np.fill_diagonal(self._touch, 0.0)
         self._armed = field.damage.max(axis=1) > 0
 
-    def place(self, row: int, rng: np.random.Generator, ease: float = 0.0) -> None:
+    def place(self, row: int, rng: np.random.Generator, ease: Ease | None = None) -> None:
         """Start the battle of one row: jittered places, weapons at different moments of their cooldown.
 
-        The enemies of an eased battle lack one drawn share of their strength, between none and `ease`.
+        The enemies of an eased battle lack one drawn share of their strength.
         """
         field, units = self.field, len(self.field.kinds)
         jitter = rng.uniform(-0.3, 0.3, (units, 2)) + np.repeat(
@@ -60,8 +61,8 @@ class Battle:
         self.health[row], self.shield[row] = field.each("health"), field.each("shield")
         self.energy[row], self.quiet[row], self.aim[row] = field.each("energy"), 0, -1
         self.cooldown[row] = rng.uniform(0, LOOPS, units)
-        if ease:
-            left = 1 - rng.uniform(0, ease)
+        if ease is not None and ease.most:
+            left = 1 - ease.drawn(rng, field.enemies)
             self.health[row, field.allies :] *= left
             self.shield[row, field.allies :] *= left
 

@@ -12,6 +12,7 @@ from twofold.settings.registry import worlds
 from twofold.show.panels import Replay
 from twofold.team.worlds.battle import SIGHT, Battle
 from twofold.team.worlds.battlefield import load_battlefield
+from twofold.team.worlds.ease import Ease
 from twofold.team.worlds.space import (
     METADATA,
     Frames,
@@ -58,6 +59,12 @@ class SkirmishConfig:
         ge=0,
         lt=1,
     )
+    train_ease_step: float = setting(
+        "train_ease is where training begins: it falls by this with a battle won, rises with one lost; 0: it stays",
+        default=0.0,
+        ge=0,
+        lt=1,
+    )
     reward_sparse: bool = setting("1 for a win, -1 for a defeat, nothing before", default=False)
     reward_only_positive: bool = setting("own losses cost nothing", default=True)
     reward_negative_scale: float = setting("weight of own losses, where they cost", default=0.5, ge=0)
@@ -84,7 +91,7 @@ class Skirmish(TeamWorld):
         self.cfg, self.field = cfg, load_battlefield(cfg.map_name)
         self.metadata, self.render_mode = dict(METADATA), "rgb_array"
         self.battle = Battle(self.field, rows)
-        self._ease = cfg.train_ease if purpose == "train" else 0.0
+        self.ease = Ease(cfg.train_ease if purpose == "train" else 0.0, cfg.train_ease_step)
         heals = self.field.each("heal")[: self.field.allies] > 0
         actions = ATTACK + max(self.field.enemies, self.field.allies if heals.any() else 0)
         self._healers = np.flatnonzero(heals)
@@ -105,7 +112,7 @@ class Skirmish(TeamWorld):
         seeds = seeds_of(seed, self.num_envs)
         mask = reset_mask(options, self.num_envs)
         for row in np.flatnonzero(mask):
-            self.battle.place(int(row), np.random.default_rng(seeds[row]), self._ease)
+            self.battle.place(int(row), np.random.default_rng(seeds[row]), self.ease)
         self._last[mask], self._step[mask], self._over[mask], self.aims[mask] = 0, 0, False, -1
         self._refresh()
         return self._observe(), {}
@@ -144,6 +151,7 @@ class Skirmish(TeamWorld):
         reward = np.where(self._over, 0.0, self._reward(before, won, lost))
         decided = won | lost
         time_out = ~decided & (self._step >= self.field.limit)
+        self.ease.follow((decided | time_out) & ~self._over, won & ~lost)
         self._over |= decided | time_out
         terminated = decided if self.cfg.continuing_episode else decided | time_out
         truncated = time_out & ~terminated
@@ -152,6 +160,8 @@ class Skirmish(TeamWorld):
             "dead_allies": (~alive[:, :allies]).sum(-1).astype(float),
             "dead_enemies": (~alive[:, allies:]).sum(-1).astype(float),
         }
+        if self.ease.step and self.ease.most:
+            episode["ease"] = np.full(self.num_envs, self.ease.level)
         return self._observe(), reward, terminated, truncated, {"episode": episode}
 
     def _reward(self, before: tuple[Array, Array], won: Array, lost: Array) -> Array:
@@ -227,12 +237,14 @@ class Skirmish(TeamWorld):
             "last": self._last.copy(),
             "step": self._step.copy(),
             "over": self._over.copy(),
+            "ease": np.full(self.num_envs, self.ease.level),
         }
 
     def restore(self, snapshot: State) -> None:
         self.battle.restore(snapshot["battle"])
         self._last, self._step = np.array(snapshot["last"]), np.array(snapshot["step"])
         self._over = np.array(snapshot["over"])
+        self.ease.level = float(np.ravel(snapshot.get("ease", self.ease.level))[0])
         self._refresh()
 
     def recorded(self, policy: Policy, seed: int) -> Replay:
