@@ -14,7 +14,8 @@ class Ease:
 
     The level begins at the most, falls by `step` with every battle won and rises by it with every one lost, so that
     about half are won until battles at full strength are. Shares of their own make it smooth: what counts is how many
-    shots an enemy takes, and if all had the same share then all would need one more at the same moment.
+    shots an enemy takes, and if all had the same share then all would need one more at the same moment. With a step a
+    training battle depends on those before it, beside its seed: the level is part of the world's snapshot.
     """
 
     def __init__(self, most: float, step: float) -> None:
