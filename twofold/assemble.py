@@ -78,7 +78,7 @@ class Parts:
 
 def assemble(run: Run, imports: tuple[str, ...] = ()) -> Parts:
     """All parts of a run from its config."""
-    config = counted(run.resolved.config)
+    config = run.resolved.config
     world = make_world(config, purpose="train", rows=config.trainer.rows, imports=imports)
     if not isinstance(world, Resumable):
         raise WorldError(
@@ -89,7 +89,7 @@ def assemble(run: Run, imports: tuple[str, ...] = ()) -> Parts:
         for name in evaluation_names(config)
     }
     rngs = Generators(config.seed)
-    learner = _learner(config, world, rngs)
+    learner = _learner(counted(config, world), world, rngs)
     keeper = RunKeeper(run)
     blank = learner.writer(world.num_envs).blank()
     replay = make_replay(config.replay, learner, blank, rngs["replay"])
@@ -197,7 +197,9 @@ def _flat(record: dict[str, Json], what: str) -> dict[str, float]:
 
 def frames_per_second(world: World) -> int:
     """As fast as the world says that it runs; ten pictures a second where it says nothing."""
-    return int(world.envs[0].metadata.get("render_fps", 30)) if isinstance(world, EnvRows) else 10
+    if not isinstance(world, EnvRows):
+        return 10
+    return max(round(1 / world.step_seconds), 1) if world.step_seconds else 30
 
 
 def new_folder(resolved: Resolved, root: Path, config: str | None, env_config: str | None) -> Path:

@@ -5,20 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import pytest
 
 from twofold.assemble import assemble
 from twofold.base.errors import ConfigError
+from twofold.rows.envs import EnvRows
 from twofold.settings.config import load
 from twofold.settings.shares import counted
 from twofold.store.run import Run
 
+WORLD = EnvRows(lambda: gym.make("Pendulum-v1"), 1)  # thirty pictures a second
 FALLING = {"start": 1.0, "end": 0.2, "over": 0.8, "per": "run"}
 
 
 def learner(steps: int, schedules: dict[str, Any], **trainer: Any) -> Any:
     given = {"steps": steps, "warmup": 1000, **trainer}
-    return counted(load("td3", "pendulum", learner=schedules, trainer=given).config).learner
+    return counted(load("td3", "pendulum", learner=schedules, trainer=given).config, WORLD).learner
 
 
 @pytest.mark.parametrize(("steps", "ratio"), [(11_000, 1.0), (101_000, 0.5)])
@@ -36,7 +39,7 @@ def test_noise_is_counted_in_steps_and_may_begin_to_fall_later() -> None:
 def test_schedules_that_count_themselves_stay_as_they_are() -> None:
     schedule = {"start": 1.0, "end": 0.2, "over": 500, "per": "update"}
     config = load("td3", "pendulum", learner={"lr_decay": schedule}).config
-    assert counted(config) is config
+    assert counted(config, WORLD) is config
 
 
 def test_a_longer_run_is_the_same_recipe(tmp_path: Path) -> None:
@@ -56,3 +59,24 @@ def test_learning_rates_do_not_count_episodes() -> None:
 def test_shares_above_one_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match="after and over are shares of the run: at most 1 together"):
         learner(11_000, {"lr_decay": FALLING | wrong})
+
+
+@pytest.mark.parametrize(("given", "steps"), [(8, 8), ({"seconds": 0.2}, 6), ({"seconds": 0.001}, 1)])
+def test_a_span_is_counted_by_the_clock_of_the_world(given: Any, steps: int) -> None:
+    config = load("td3_plus", "pendulum", learner={"expl_noise_hold": given}).config
+    assert counted(config, WORLD).learner.expl_noise_hold.steps == steps  # type: ignore[attr-defined]
+
+
+def test_without_a_clock_a_span_is_its_steps() -> None:
+    world = EnvRows(lambda: gym.make("Pendulum-v1"), 1)
+    world.step_seconds = None
+    config = load("td3_plus", "pendulum", learner={"expl_noise_hold": {"steps": 3, "seconds": 0.2}}).config
+    assert counted(config, world).learner.expl_noise_hold.steps == 3  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("body", "steps"), [("hopper", 8), ("walker2d", 8), ("halfcheetah", 1), ("ant", 1)])
+def test_td3_plus_holds_its_noise_for_as_long_on_every_body(tmp_path: Path, body: str, steps: int) -> None:
+    parts = assemble(Run.create(tmp_path / "r", load("td3_plus", body, replay={"buffer_size": 1000}), "test"))
+    made: Any = parts.trainer.learner
+    assert made.cfg.expl_noise_hold.steps == steps
+    parts.close()

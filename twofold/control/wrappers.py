@@ -24,6 +24,8 @@ class ActionRepeat(AnyWrapper, RecordConstructorArgs):
         if repeat < 1:
             raise ValueError(f"repeat must be at least 1, got {repeat}")
         self.repeat = repeat
+        if isinstance(rate := env.metadata.get("render_fps"), (int, float)):
+            self.metadata = {**env.metadata, "render_fps": rate / repeat}
 
     def step(self, action: Array) -> Step:
         total = 0.0

@@ -57,6 +57,13 @@ class Bounded(Protocol):
     action_bounds: tuple[Array, Array]
 
 
+@runtime_checkable
+class Clocked(Protocol):
+    """A world that may have a clock: how long one of its steps takes."""
+
+    step_seconds: float | None
+
+
 class Policy(Protocol):
     """Observations in, actions out, N rows at once; owns recurrent state and exploration."""
 

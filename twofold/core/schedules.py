@@ -1,4 +1,4 @@
-"""Values that change with progress."""
+"""Values that change with progress, and spans of time."""
 
 from __future__ import annotations
 
@@ -42,3 +42,26 @@ class Schedule:
         if self.shape == "linear":
             return self.start + (self.end - self.start) * done
         return float(self.start * (self.end / self.start) ** done)
+
+
+@settings
+class Span:
+    """Steps, or what seconds are in steps of the world at hand: `8`, `{seconds: 0.06}`."""
+
+    steps: int = setting("a bare number is this", default=1, ge=1)
+    seconds: float | None = setting(
+        "of the world's own clock, at least one step; null, or a world without a clock: `steps`",
+        default=None,
+        gt=0,
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_number(cls, given: object) -> object:
+        return {"steps": given} if isinstance(given, int) and not isinstance(given, bool) else given
+
+    def counted(self, step_seconds: float | None) -> Span:
+        """In steps of a world whose steps take so long."""
+        if self.seconds is None or step_seconds is None:
+            return self
+        return Span(max(round(self.seconds / step_seconds), 1))

@@ -83,6 +83,12 @@ def rows_spaces(world: VectorEnv[Obs, Array, Array], rows: int, env: AnyEnv) -> 
     world.action_space = batch_space(env.action_space, rows)
 
 
+def seconds_of_a_step(env: AnyEnv) -> float | None:
+    """What a step takes by the pictures that the environment says it shows in a second."""
+    rate = env.metadata.get("render_fps")
+    return 1 / float(rate) if isinstance(rate, (int, float)) and rate > 0 else None
+
+
 def gather_info(infos: list[Info], rows: int) -> Info:
     """The `info["episode"]` dicts of single environments as arrays [N]; absent values are NaN."""
     found: dict[str, Array] = {}
@@ -123,6 +129,7 @@ class EnvRows(VectorEnv):
         self._make_env, self.fresh = make_env, fresh
         self.envs = [make_env() for _ in range(rows)]
         rows_spaces(self, rows, self.envs[0])
+        self.step_seconds = seconds_of_a_step(self.envs[0])
         if bounds is not None:
             self.action_bounds = bounds
         self.log, self._first = EpisodeLog(rows), first

@@ -17,7 +17,7 @@ from twofold.base.errors import WorldError
 from twofold.base.foreign import Info
 from twofold.core.experience import Array, Obs, blank_like
 from twofold.core.protocols import State
-from twofold.rows.envs import EpisodeLog, MakeEnv, Seeds, rows_spaces
+from twofold.rows.envs import EpisodeLog, MakeEnv, Seeds, rows_spaces, seconds_of_a_step
 from twofold.rows.worker import BROKE_CONTRACT, FAILED, READY, Lost, PipeWorker, Task, Worker
 
 _START_LIMIT = 120.0  # seconds for a new process to import everything and make its environments
@@ -48,6 +48,7 @@ class WorkerRows(VectorEnv):
         self.hang_limit, self.max_restarts, self.window = hang_limit, max_restarts, window
         example = make_env()
         rows_spaces(self, rows, example)
+        self.step_seconds = seconds_of_a_step(example)
         example.close()
         if bounds is not None:
             self.action_bounds = bounds

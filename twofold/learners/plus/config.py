@@ -8,6 +8,7 @@ from pydantic import Field
 
 from twofold.base.errors import ConfigError
 from twofold.base.setting import setting, settings
+from twofold.core.schedules import Span
 from twofold.learners.config import TD3Config
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
@@ -38,9 +39,7 @@ class PlusConfig(TD3Config):
         default=False,
         aliases=("normalize_obs",),
     )
-    expl_noise_hold: int = setting(
-        "exploration noise is held for k steps, P(k) ~ k^-2, at most this", default=1, gt=0, unit="steps"
-    )
+    expl_noise_hold: Span = setting("how long exploration noise is held", default=Span(1))
     adam_betas: tuple[Beta, Beta] = setting("of all optimisers", default=(0.9, 0.999))
 
     def __post_init__(self) -> None:

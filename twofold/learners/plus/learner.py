@@ -145,8 +145,8 @@ class TD3Plus(TD3):
     def policy(self, *, explore: bool, rows: int, rng: np.random.Generator) -> Policy:
         policy = super().policy(explore=explore, rows=rows, rng=rng)
         if isinstance(policy, GaussianPolicy):
-            return PlusPolicy(policy, self.normaliser, self.cfg.expl_noise_hold)
-        if self.normaliser is not None or self.cfg.expl_noise_hold > 1:
+            return PlusPolicy(policy, self.normaliser, self.cfg.expl_noise_hold.steps)
+        if self.normaliser is not None or self.cfg.expl_noise_hold.steps > 1:
             raise ConfigError(
                 f"learner.normalise_obs and learner.expl_noise_hold do not go with {type(policy).__name__}, the policy "
                 "of these networks: leave them out"

@@ -12,44 +12,36 @@ from twofold.nets.normaliser import Normaliser
 
 
 class HeldNoise:
-    """Standard normal noise for each row, held for k steps with P(k) ~ k^-2, k <= `longest` (as FlashSAC).
+    """Standard normal noise for each row, drawn anew every `steps` steps.
 
-    A push that lasts moves a body; one that changes every step averages out.
+    A push that lasts moves a body; one that changes at every step averages out, the sooner the more often a world asks.
     """
 
-    def __init__(self, longest: int, rng: np.random.Generator) -> None:
-        self.rng = rng
-        weight = 1.0 / np.arange(1, longest + 1) ** 2
-        self._up_to = np.cumsum(weight / weight.sum())
+    def __init__(self, steps: int, rng: np.random.Generator) -> None:
+        self.rng, self.steps = rng, steps
         self._noise: Array = np.zeros((0, 0), np.float32)
-        self._left: Array = np.zeros(0, np.int64)  # steps that each row's noise is still held
+        self._left = 0  # steps that the noise is still held
 
     def draw(self, shape: tuple[int, ...]) -> Array:
         """The noise of the next step [N, a]."""
-        if len(self._up_to) == 1:
-            return self.rng.standard_normal(shape, dtype=np.float32)
-        if self._noise.shape != shape:
-            self._noise, self._left = np.zeros(shape, np.float32), np.zeros(shape[0], np.int64)
-        over = np.flatnonzero(self._left == 0)
-        if len(over):
-            self._noise[over] = self.rng.standard_normal((len(over), *shape[1:]), dtype=np.float32)
-            self._left[over] = 1 + np.searchsorted(self._up_to, self.rng.random(len(over)))
+        if self._left == 0 or self._noise.shape != shape:
+            self._noise, self._left = self.rng.standard_normal(shape, dtype=np.float32), self.steps
         self._left -= 1
-        return self._noise.copy()
+        return self._noise
 
     def state_dict(self) -> State:
-        return {"noise": self._noise.copy(), "left": self._left.copy()}
+        return {"noise": self._noise.copy(), "left": self._left}
 
     def load_state_dict(self, state: State) -> None:
-        self._noise, self._left = np.array(state["noise"]), np.array(state["left"])
+        self._noise, self._left = np.array(state["noise"]), int(state["left"])
 
 
 class PlusPolicy:
     """A Gaussian policy behind a normaliser, which counts what is seen while exploring, with held noise."""
 
-    def __init__(self, inner: GaussianPolicy, normaliser: Normaliser | None, longest: int) -> None:
+    def __init__(self, inner: GaussianPolicy, normaliser: Normaliser | None, hold: int) -> None:
         self.inner, self.normaliser = inner, normaliser
-        self.held = HeldNoise(longest, inner.rng)
+        self.held = HeldNoise(hold, inner.rng)
         inner.noise = self.held.draw
 
     def reset(self, rows: Array) -> None:
