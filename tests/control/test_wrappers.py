@@ -64,6 +64,12 @@ def test_action_repeat_stops_where_the_episode_is_truncated():
     assert env.step(ACTION)[1:4] == (3.0, False, True)
 
 
+def test_a_step_of_a_repeated_environment_takes_as_many_times_as_long() -> None:
+    env = Counter()
+    env.metadata = {"render_fps": 30}
+    assert ActionRepeat(env, 4).metadata["render_fps"] == 7.5 and env.metadata["render_fps"] == 30
+
+
 def test_frame_history_joins_the_last_observations_and_begins_with_the_first_repeated():
     env = FrameHistory(Counter(), 3)
     assert env.reset()[0].tolist() == [0, 0, 0, 0, 0, 0]
