@@ -62,14 +62,12 @@ class Streams(Stream):
 
     def __init__(self, memories: list[PairMemory], rows: int) -> None:
         super().__init__(memories[0], rows * len(memories), 0)
-        self.memories = memories
-        self.memory = Beside(memories)
+        self.beside = memories
+        self.memories = {self.first: Beside(memories)}
 
     def see(self, items: Array, window: Array, quits: Array, ended: Array) -> None:
-        told = (
-            np.split(leaf, len(self.memories)) for leaf in (items, window, quits, self.number == self.now)
-        )
-        for memory, item, before, quit, own in zip(self.memories, *told, strict=True):
+        told = (np.split(leaf, len(self.beside)) for leaf in (items, window, quits, self.number == self.now))
+        for memory, item, before, quit, own in zip(self.beside, *told, strict=True):
             memory.see(item[own], before[own], quit[own])
         self.leave(ended)
 

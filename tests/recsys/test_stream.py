@@ -79,6 +79,19 @@ def test_a_new_graph_begins_with_an_empty_memory_and_the_old_one_tells_nothing_a
     assert stream.memory.safe[0, 1] and not stream.memory.safe[2, 3]
 
 
+def test_who_is_still_there_when_a_new_graph_begins_keeps_the_memory_of_the_old_one():
+    stream = Stream(PairMemory(4, 0.1), 2, block=2)
+    nobody = np.zeros(2, bool)
+    stream.begin(np.array([0, 1]), np.array([5, 6]))
+    stream.see(np.array([0, 0]), np.array([[1], [1]]), nobody, nobody)
+    stream.begin(np.array([0]), np.array([7]))
+    risk = stream.risk(np.array([[1], [1]]))
+    np.testing.assert_allclose(risk[:, 0], [0.1, 0.0], rtol=1e-5)
+    np.testing.assert_allclose(stream.chance(np.array([0, 0]), np.array([[1], [1]])), [0.1, 0.0], rtol=1e-5)
+    stream.begin(np.array([1]), np.array([8]))
+    assert list(stream.memories) == [1]
+
+
 def test_who_opened_a_stream_opens_it_again_with_an_empty_memory():
     stream = Stream(PairMemory(4, 0.1), 1, block=0)
     for seed, known in ((5, False), (6, True), (5, False)):
