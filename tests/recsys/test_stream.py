@@ -200,6 +200,23 @@ def test_a_critic_that_has_learned_nothing_ranks_as_a_planner(config, changes):
     np.testing.assert_allclose(values[0], planned, atol=1e-4)
 
 
+def test_after_the_last_turn_there_is_nothing_that_a_quit_could_cost(config):
+    world = make(config(stream=True, max_turn=2, force_length=2), rows=2, purpose="FB_stream")
+    world.reset(seed=[3, 4], options={"reset_mask": np.ones(2, bool)})
+    world.step(np.array([1, 2]))
+    obs = world.step(np.array([5, 6]))[0]
+    networks = ItemNetworks(
+        ItemNetConfig(hidden_sizes=(8,)), world.single_observation_space, world.single_action_space,
+        torch.Generator().manual_seed(0),
+    )  # fmt: skip
+    items = torch.from_numpy(np.tile(np.arange(24), (2, 1)))
+    values = networks.critic().of_items(Seen(obs), items).detach().numpy()
+    assert obs["risk"].any()
+    np.testing.assert_allclose(
+        values[0], expected_now(world) - world.catalogue.user_factors[world.user, :1], atol=1e-4
+    )
+
+
 def test_a_policy_that_has_learned_nothing_serves_as_the_planner(config):
     cfg = config(stream=True)
     world = make(cfg, rows=2, purpose="FB_stream")
