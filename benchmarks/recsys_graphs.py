@@ -298,13 +298,14 @@ def said_by_simulated(choices: dict[str, Any]) -> str:
     """What chose: mean return of simulated users to every evaluated policy."""
     steps = [*next(iter(choices.values()))["return"]]
     lines = [
-        "### What chose: simulated users never trained on, which read no truth",
+        "### What chose: return of simulated users that were never trained on; no truth is read",
         "",
         "| run | " + " | ".join(f"step {int(step):,}" for step in steps) + " | chosen |",
         "|---" * (len(steps) + 2) + "|",
     ]
     for name, record in choices.items():
-        cells = [f"{record['return'][step]['mean']:.2f}" for step in steps]
+        scores = [record["return"][step] for step in steps]
+        cells = [f"{score['mean']:.1f} ± {score['high'] - score['mean']:.1f}" for score in scores]
         lines.append(f"| {name} | {' | '.join(cells)} | {record['chosen']:,} |")
     return "\n".join(lines)
 
