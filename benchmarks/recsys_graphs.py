@@ -265,14 +265,17 @@ CHOSEN, LAST = ", chosen", ", after the last step"
 
 
 def chosen_and_last(runs: list[Path]) -> tuple[list[Named], dict[str, Any]]:
-    """The policy that was chosen in each run and that of its last step; and what simulated users returned to all."""
+    """The policy that was chosen in each run and that of its last step, once if they are the same; and what chose."""
     found: list[Named] = []
     choices = {}
     for run in runs:
         record = json.loads((run / "finalists.json").read_text())
         last = max(map(int, record["return"]))
-        found.append((f"{run.name}{CHOSEN} (step {record['chosen']:,})", load_policy(run)))
-        found.append((f"{run.name}{LAST}", load_policy(run / f"finalist_{last}.safetensors")))
+        if record["chosen"] == last:
+            found.append((f"{run.name}{CHOSEN}{LAST}", load_policy(run)))
+        else:
+            found.append((f"{run.name}{CHOSEN} (step {record['chosen']:,})", load_policy(run)))
+            found.append((f"{run.name}{LAST}", load_policy(run / f"finalist_{last}.safetensors")))
         choices[run.name] = record
     return found, choices
 
