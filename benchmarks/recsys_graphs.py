@@ -62,14 +62,12 @@ class Streams(Stream):
 
     def __init__(self, memories: list[PairMemory], rows: int) -> None:
         super().__init__(memories[0], rows * len(memories), 0)
-        self.memories = memories
-        self.memory = Beside(memories)
+        self.beside = memories
+        self.memories = {self.first: Beside(memories)}
 
     def see(self, items: Array, window: Array, quits: Array, ended: Array) -> None:
-        told = (
-            np.split(leaf, len(self.memories)) for leaf in (items, window, quits, self.number == self.now)
-        )
-        for memory, item, before, quit, own in zip(self.memories, *told, strict=True):
+        told = (np.split(leaf, len(self.beside)) for leaf in (items, window, quits, self.number == self.now))
+        for memory, item, before, quit, own in zip(self.beside, *told, strict=True):
             memory.see(item[own], before[own], quit[own])
         self.leave(ended)
 
@@ -157,15 +155,13 @@ def all_at_once(cfg: UsersConfig, runs: Any, rules: list[QuitRule]) -> Scores:
     return found
 
 
-def pooled(scores: Scores, runs: list[str]) -> dict[str, Any]:
-    """Mean, spread and interval over draws; runs also together: for each draw the mean over runs."""
-    if len(runs) > 1:
-        draws = zip(*(scores[name] for name in runs), strict=True)
-        scores = scores | {
-            f"mean of {len(runs)} runs": [
-                {key: float(np.mean([one[key] for one in draw])) for key in draw[0]} for draw in draws
-            ]
-        }
+def pooled(scores: Scores, runs: dict[str, list[str]]) -> dict[str, Any]:
+    """Mean, spread and interval over draws; each kind of runs also together: for each draw the mean over runs."""
+    for kind, names in runs.items():
+        if len(names) > 1:
+            draws = zip(*(scores[name] for name in names), strict=True)
+            means = [{key: float(np.mean([one[key] for one in draw])) for key in draw[0]} for draw in draws]
+            scores = scores | {f"mean of {len(names)} runs{kind}": means}
     return {name: over_seeds(results) for name, results in scores.items()}
 
 
@@ -259,26 +255,62 @@ def over_graphs(cfg: UsersConfig, runs: list[Path], count: int) -> tuple[dict[st
     found = {title: all_at_once(cfg, policies, several) for title, several in rules.items()}
     chosen = [run.name for run in runs]
     tables = {
-        title: pooled({name: rows for name, rows in table.items() if ", step " not in name}, chosen)
+        title: pooled({name: rows for name, rows in table.items() if ", step " not in name}, {"": chosen})
         for title, table in found.items()
     }
     return tables, choice_of(scores, found, chosen)
 
 
+CHOSEN, LAST = ", chosen", ", after the last step"
+
+
+def chosen_and_last(runs: list[Path]) -> tuple[list[Named], dict[str, Any]]:
+    """The policy that was chosen in each run and that of its last step, once if they are the same; and what chose."""
+    found: list[Named] = []
+    choices = {}
+    for run in runs:
+        record = json.loads((run / "finalists.json").read_text())
+        last = max(map(int, record["return"]))
+        if record["chosen"] == last:
+            found.append((f"{run.name}{CHOSEN}{LAST}", load_policy(run)))
+        else:
+            found.append((f"{run.name}{CHOSEN} (step {record['chosen']:,})", load_policy(run)))
+            found.append((f"{run.name}{LAST}", load_policy(run / f"finalist_{last}.safetensors")))
+        choices[run.name] = record
+    return found, choices
+
+
 def in_streams(cfg: UsersConfig, runs: list[Named], options: Any) -> dict[str, dict[str, Any]]:
     """FB_stream with the true graph in random orders, and with redrawn ones; tables by their titles."""
-    names, without = [name for name, _ in runs], tuple(options.without)
+    without = tuple(options.without)
+    kinds = {kind: [name for name, _ in runs if kind in name] for kind in (CHOSEN, LAST)}
     found = {
         f"FB_stream, true graph, {options.orders} orders, {batch} at a time": pooled(
-            in_stream(cfg, runs, [None], options.orders, batch, without), names
+            in_stream(cfg, runs, [None], options.orders, batch, without), kinds
         )
         for batch in options.batches
     }
     for kind in ("uniform", "alike") if options.graphs else ():
         redrawn_ones: list[QuitRule | None] = [*graphs(replace(cfg, stream=False), kind, options.graphs)]
         title = f"FB_stream, {options.graphs} redrawn graphs ({kind}), one order each, 10 at a time"
-        found[title] = pooled(in_stream(cfg, runs, redrawn_ones, 1, 10, without), names)
+        found[title] = pooled(in_stream(cfg, runs, redrawn_ones, 1, 10, without), kinds)
     return found
+
+
+def said_by_simulated(choices: dict[str, Any]) -> str:
+    """What chose: mean return of simulated users to every evaluated policy."""
+    steps = [*next(iter(choices.values()))["return"]]
+    lines = [
+        "### What chose: return of simulated users that were never trained on; no truth is read",
+        "",
+        "| run | " + " | ".join(f"step {int(step):,}" for step in steps) + " | chosen |",
+        "|---" * (len(steps) + 2) + "|",
+    ]
+    for name, record in choices.items():
+        scores = [record["return"][step] for step in steps]
+        cells = [f"{score['mean']:.1f} ± {score['high'] - score['mean']:.1f}" for score in scores]
+        lines.append(f"| {name} | {' | '.join(cells)} | {record['chosen']:,} |")
+    return "\n".join(lines)
 
 
 def command_of(options: Any) -> str:
@@ -311,7 +343,8 @@ def main() -> None:
     runs = [Path(run) for run in options.runs]
     record: dict[str, Any] = {"provenance": provenance(command_of(options)), "note": options.note}
     if options.stream:
-        record["tables"] = in_streams(cfg, [(run.name, load_policy(run)) for run in runs], options)
+        policies, record["simulated"] = chosen_and_last(runs)
+        record["tables"] = in_streams(cfg, policies, options)
     else:
         record["tables"], record["choice"] = over_graphs(cfg, runs, options.graphs)
     print(page(record))
@@ -324,6 +357,7 @@ def page(record: dict[str, Any]) -> str:
     """What a person read out of the tables, then the tables."""
     tables = [table(title, rows) for title, rows in record["tables"].items()]
     tables += [said_of(record["choice"])] if "choice" in record else []
+    tables += [said_by_simulated(record["simulated"])] if "simulated" in record else []
     return "\n\n".join([record["note"], f"`{record['provenance']['command']}`", *tables]).strip() + "\n"
 
 

@@ -5,7 +5,8 @@ Each user's last rating is hidden (`env_args.split=last`), items rated before ar
 of its policy, and of the heads of its user model (`recommend --by=taken`, `--by=rating`). EASE and item-kNN are fitted
 here to the same log, with the settings that are best on the ratings before the hidden ones; the difference to EASE is
 over the same users; simulated episodes are beside the greedy user model. A last table asks for the same users as
-strangers: without their name, after a history of their newest ratings.
+strangers: without their name, after a history of their newest ratings; what of a history counts (`strangers.NEWEST`,
+`BY_RATING`) is chosen on the ratings before, too.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ from twofold.recsys.baselines import ByClosePairs, Greedy, expected_before, expe
 from twofold.recsys.config import UsersConfig
 from twofold.recsys.data import Array, Dataset, Ratings
 from twofold.recsys.judge import difference, judge, of_scores
+from twofold.recsys.labels import Labels
 from twofold.recsys.menu import By
 from twofold.recsys.metrics import over_seeds, play
 from twofold.recsys.peers import Scores, at_random, ease, item_knn, popularity_by_count, sasrec
 from twofold.recsys.prepare import prepare
 from twofold.recsys.recommend import Recommender
+from twofold.recsys.strangers import Strangers
 from twofold.recsys.taking import both
 from twofold.recsys.worlds import assumed_close, make
 from twofold.settings.config import own_settings
@@ -50,6 +53,7 @@ STRANGE: dict[By, str] = {
 TRAINED = "td3_rec, reward=both, after the last step"  # whichever policy of the run was chosen
 MODES = ("FB", "NX_0", "NX_10")
 TOLD = (10, 29)  # ratings of a history
+COUNTS = (3, 5, 10, 20, 29)  # newest items of a history that may count
 
 
 def lists(policy: Recommender, data: Dataset, by: By, k: int = 10) -> Array:
@@ -71,16 +75,22 @@ def as_strangers(policy: Recommender, data: Dataset, by: By, told: int, k: int =
     assert data.test is not None
     ends, rated = _rated_in(log)
     policy.labels = replace(policy.labels, rated_ends=ends, rated_items=rated)
-    times = np.arange(len(log)) if log.times is None else np.nan_to_num(log.times)
-    order = np.lexsort((np.arange(len(log)), times, log.users))
-    edges = np.searchsorted(log.users[order], np.arange(data.users + 1))
     asked = []
-    for user in np.unique(data.test.users):
-        own = order[edges[user] : edges[user + 1]]
+    for user, own in _in_time(log).items():
+        if user not in data.test.users:
+            continue
         names = [log.item_names[item] for item in log.items[own]]
         history = list(zip(names[-told:], log.values[own][-told:].tolist(), strict=True))
         asked.append(Question(None, history, without=names))
     return policy.answers(asked, k, by).items
+
+
+def _in_time(log: Ratings) -> dict[int, Array]:
+    """The rows of each user's ratings, oldest first."""
+    times = np.arange(len(log)) if log.times is None else np.nan_to_num(log.times)
+    order = np.lexsort((np.arange(len(log)), times, log.users))
+    edges = np.searchsorted(log.users[order], np.arange(len(log.user_names) + 1))
+    return {user: order[edges[user] : edges[user + 1]] for user in range(len(log.user_names))}
 
 
 def _rated_in(log: Ratings) -> tuple[Array, Array]:
@@ -102,6 +112,26 @@ def strangers(data: Dataset, runs: list[LoadedPolicy]) -> dict[str, Result]:
                 means.append({key: verdict[key].mean for key in ("recall@10", "ndcg@10", "coverage")})
             found.setdefault(name, {})[str(told)] = {"seeds": means, **over_seeds(means)}
     return found
+
+
+def tuned_strangers(data: Dataset) -> dict[str, float]:
+    """Recall@10 of what a history tells on the ratings before, by how many of its newest items count and how."""
+    earlier = before(data)
+    log = earlier.train
+    ends, rated = _rated_in(log)
+    labels = Labels(low=data.low, high=data.high, rated_ends=ends, rated_items=rated)
+    rows = _in_time(log)
+    told = [
+        (log.items[own].tolist(), log.values[own].tolist()) for own in (r[-TOLD[-1] :] for r in rows.values())
+    ]
+    found = {}
+    for count in COUNTS:
+        for by_rating in (True, False):
+            of = Strangers(labels, data.items, count, by_rating)
+            scores = of_scores(lambda users, o=of: np.stack([o.scores(*told[u]) for u in users]), log)
+            name = f"{count} newest, " + ("by rating" if by_rating else "all alike")
+            found[name] = judge(scores, earlier)["recall@10"].mean
+    return dict(sorted(found.items(), key=lambda pair: -pair[1]))
 
 
 def before(data: Dataset) -> Dataset:
@@ -233,8 +263,14 @@ def text_of_episodes(mode: str, played: dict[str, Result]) -> str:
     return "\n".join(lines)
 
 
-def _before(found: dict[str, float]) -> list[str]:
-    lines = ["", "### Where the second head was chosen: recall@10 of the rating before the hidden one", ""]
+WHERE = "Where the second head was chosen: recall@10 of the rating before the hidden one"
+WHERE_STRANGERS = (
+    f"Which items of a stranger's history count, and how: the same, after a history of {TOLD[-1]} ratings"
+)
+
+
+def _before(found: dict[str, float], title: str = WHERE) -> list[str]:
+    lines = ["", f"### {title}", ""]
     lines += ["| lists | recall@10 |", "|---|---|"]
     ranked = sorted(found.items(), key=lambda pair: -pair[1])
     return [*lines, *(f"| {name} | {recall:.4f} |" for name, recall in ranked)]
@@ -277,17 +313,32 @@ def main() -> None:
         trained = [after_training(Path(run)) for run in options.runs]
         about |= {"real": recalled(prepare(cfg).data, runs, trained)}
         about |= {mode: simulated(cfg, runs, trained, mode) for mode in MODES}
-    record = json.loads(json.dumps(about | {"strangers": strangers(prepare(cfg).data, runs)}))
+    about |= told_by_strangers(prepare(cfg).data, runs, options)
+    record = json.loads(json.dumps(about))
     print(page(record))
     if options.out:
         options.out.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
         options.out.with_suffix(".md").write_text(page(record))
 
 
+def told_by_strangers(data: Dataset, runs: list[LoadedPolicy], options: Any) -> Result:
+    """The last tables, and what made them where they are made by themselves."""
+    found: Result = {"strangers": strangers(data, runs), "strangers before": tuned_strangers(data)}
+    if options.strangers:
+        command = f"python benchmarks/recsys_recall.py {' '.join(options.runs)} --strangers"
+        found["strangers provenance"] = provenance(command)
+    return found
+
+
 def page(record: Result) -> str:
     """What a person read out of the tables, then the tables."""
     tables = [text(record["real"], record["runs"]), *(text_of_episodes(mode, record[mode]) for mode in MODES)]
     tables.append(text_of_strangers(record["strangers"]))
+    if again := record.get("strangers provenance"):
+        tables.append(
+            f"`{again['command']}` made the table above and the one below later, at {again['commit'][:7]}."
+        )
+    tables.append("\n".join(_before(record["strangers before"], WHERE_STRANGERS)).strip())
     return "\n\n".join([record["note"], f"`{record['provenance']['command']}`", *tables]).strip() + "\n"
 
 

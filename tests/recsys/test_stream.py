@@ -79,6 +79,19 @@ def test_a_new_graph_begins_with_an_empty_memory_and_the_old_one_tells_nothing_a
     assert stream.memory.safe[0, 1] and not stream.memory.safe[2, 3]
 
 
+def test_who_is_still_there_when_a_new_graph_begins_keeps_the_memory_of_the_old_one():
+    stream = Stream(PairMemory(4, 0.1), 2, block=2)
+    nobody = np.zeros(2, bool)
+    stream.begin(np.array([0, 1]), np.array([5, 6]))
+    stream.see(np.array([0, 0]), np.array([[1], [1]]), nobody, nobody)
+    stream.begin(np.array([0]), np.array([7]))
+    risk = stream.risk(np.array([[1], [1]]))
+    np.testing.assert_allclose(risk[:, 0], [0.1, 0.0], rtol=1e-5)
+    np.testing.assert_allclose(stream.chance(np.array([0, 0]), np.array([[1], [1]])), [0.1, 0.0], rtol=1e-5)
+    stream.begin(np.array([1]), np.array([8]))
+    assert list(stream.memories) == [1]
+
+
 def test_who_opened_a_stream_opens_it_again_with_an_empty_memory():
     stream = Stream(PairMemory(4, 0.1), 1, block=0)
     for seed, known in ((5, False), (6, True), (5, False)):
@@ -185,6 +198,23 @@ def test_a_critic_that_has_learned_nothing_ranks_as_a_planner(config, changes):
     lost = (12 - 3) * expected_now(world).max(axis=1, keepdims=True)
     planned = known - world.catalogue.user_factors[world.user, :1] - 0.9 * obs["risk"] * lost
     np.testing.assert_allclose(values[0], planned, atol=1e-4)
+
+
+def test_after_the_last_turn_there_is_nothing_that_a_quit_could_cost(config):
+    world = make(config(stream=True, max_turn=2, force_length=2), rows=2, purpose="FB_stream")
+    world.reset(seed=[3, 4], options={"reset_mask": np.ones(2, bool)})
+    world.step(np.array([1, 2]))
+    obs = world.step(np.array([5, 6]))[0]
+    networks = ItemNetworks(
+        ItemNetConfig(hidden_sizes=(8,)), world.single_observation_space, world.single_action_space,
+        torch.Generator().manual_seed(0),
+    )  # fmt: skip
+    items = torch.from_numpy(np.tile(np.arange(24), (2, 1)))
+    values = networks.critic().of_items(Seen(obs), items).detach().numpy()
+    assert obs["risk"].any()
+    np.testing.assert_allclose(
+        values[0], expected_now(world) - world.catalogue.user_factors[world.user, :1], atol=1e-4
+    )
 
 
 def test_a_policy_that_has_learned_nothing_serves_as_the_planner(config):

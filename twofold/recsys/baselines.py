@@ -171,7 +171,7 @@ def remembering(world: Users) -> Array:
         raise ValueError("only users who come in a stream share a memory")
     scores = expected_now(world)
     left = (world.rules.limit - world.turn - 1)[:, None]
-    lost = world.stream.memory.risk(world.window()) * left * scores.max(axis=1, keepdims=True)
+    lost = world.stream.risk(world.window()) * left * scores.max(axis=1, keepdims=True)
     return np.asarray(scores - lost)
 
 

@@ -84,7 +84,9 @@ class Candidates(nn.Module):
     def _risk(self, risk: Array, seen: Seen, items: Array) -> Tensor:
         """The chance that an item ends the episode, and what that costs: turns left, in tens, at the user's best."""
         chance = np.take_along_axis(risk, items, axis=1)
-        left = (seen.items.shape[1] - seen.turn - 1) / np.float32(TEN)
+        left = np.maximum(seen.items.shape[1] - seen.turn - 1, 0) / np.float32(
+            TEN
+        )  # none after the last turn
         lost = left * self.tables.now(seen).max(axis=1, keepdims=True)
         return torch.from_numpy(np.stack([chance, chance * lost.astype(np.float32)], axis=2))
 

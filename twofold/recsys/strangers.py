@@ -13,14 +13,17 @@ from twofold.recsys.seen import Listed
 from twofold.recsys.taking import Taking
 
 History = tuple[Sequence[int], Sequence[float]]  # items, oldest first, and their ratings
-NEWEST = 10  # items of a history that tell what comes next
+# Chosen on the ratings before the hidden ones of MovieLens-100k: benchmarks/results/recsys/recsys_recall.md.
+NEWEST = 5  # items of a history that tell what comes next
+BY_RATING = True  # not all alike: who hates what a history holds should not get more of it
 _KEPT = 500  # items whose likeness to all others is remembered
 
 
 class Strangers:
     """Item-kNN over who rated what, as far as a policy file knows it; disliked items hardly count."""
 
-    def __init__(self, labels: Labels, items: int) -> None:
+    def __init__(self, labels: Labels, items: int, newest: int = NEWEST, by_rating: bool = BY_RATING) -> None:
+        self.newest, self.by_rating = newest, by_rating
         self.low, self.span, self.items = labels.low, labels.high - labels.low, items
         sizes = np.diff(labels.rated_ends, prepend=0)
         self._begins, self._ends = labels.rated_ends - sizes, labels.rated_ends
@@ -45,10 +48,10 @@ class Strangers:
 
     def scores(self, history: Sequence[int], ratings: Sequence[float]) -> Array:
         """How likely each item is taken next, in no unit: float32 [items], 0 for those of the history."""
-        newest = list(zip(history, ratings, strict=True))[-NEWEST:]
+        newest = list(zip(history, ratings, strict=True))[-self.newest :]
         found: Array = np.zeros(self.items, np.float32)
         for item, rating in newest:
-            liked = (rating - self.low) / self.span if self.span else 1.0
+            liked = (rating - self.low) / self.span if self.span and self.by_rating else 1.0
             found += np.float32(liked) * self._like(item)
         found[list(history)] = 0.0
         return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from twofold.base.errors import ConfigError
@@ -96,16 +98,21 @@ class PairMemory:
 class Stream:
     """Which users share a memory: all of one stream, whose close pairs are the same for everybody.
 
-    Simulated users live in many possible graphs of close pairs: after `block` episodes the next graph begins, and its
-    memory is empty. With block 0 a stream never ends.
+    Simulated users live in many possible graphs of close pairs: after `block` episodes the next graph begins, with an
+    empty memory; who is still there lives on with the graph and the memory of before. With block 0 a stream never ends.
     """
 
     def __init__(self, memory: PairMemory, rows: int, block: int, first: int = 0) -> None:
-        self.memory, self.block, self.first = memory, block, first
+        self.memories, self.block, self.first = {first: memory}, block, first
         self.number = np.full(
             rows, first, np.int64
         )  # the graph that each row's user lives with; -1: nobody there
         self.now, self.begun, self._opening = first, 0, -1
+
+    @property
+    def memory(self) -> PairMemory:
+        """What is known of the graph that users who come now live with."""
+        return self.memories[self.now]
 
     def begin(self, rows: Array, seeds: Array) -> None:
         """Users come in these rows; who opened the stream opens it again, with an empty memory."""
@@ -114,20 +121,44 @@ class Stream:
             self.restart()
             self._opening = int(seeds[0])
         elif self.block and self.begun >= self.block:
+            fresh = PairMemory(self.memory.items, self.memory.prior)
             self.now, self.begun = self.now + 1, 0
-            self.memory.clear()
+            self.memories[self.now] = fresh
         self.begun += len(rows)
         self.number[rows] = self.now
+        self.memories = {n: m for n, m in self.memories.items() if n == self.now or n in self.number}
 
     def restart(self) -> None:
         """The first graph, and nothing known."""
+        self.memories = {self.first: self.memory}
         self.now, self.begun, self._opening = self.first, 0, -1
         self.memory.clear()
 
+    def risk(self, window: Array) -> Array:
+        """The chance that each item ends the episode of each row, by its own graph's memory: float32 [N, items]."""
+        found = np.empty((len(window), self.memory.items), np.float32)
+        for memory, rows in self._memory_of_rows():
+            found[rows] = memory.risk(window[rows])
+        return found
+
+    def chance(self, items: Array, window: Array) -> Array:
+        """The chance that these items [N] end the episodes, by each row's own memory: float32 [N]."""
+        found = np.empty(len(items), np.float32)
+        for memory, rows in self._memory_of_rows():
+            found[rows] = memory.chance(items[rows], window[rows])
+        return found
+
+    def _memory_of_rows(self) -> Iterator[tuple[PairMemory, Array]]:
+        """Each memory and whose it is: bool [N]; rows without a user count to the present graph."""
+        older = [(number, self.number == number) for number in self.memories if number != self.now]
+        yield from ((self.memories[number], rows) for number, rows in older)
+        yield self.memory, ~np.any([np.zeros(len(self.number), bool), *(rows for _, rows in older)], axis=0)
+
     def see(self, items: Array, window: Array, quits: Array, ended: Array) -> None:
-        """What users of the present graph did; those of the one before tell nothing about it. Some are done now."""
-        own = self.number == self.now
-        self.memory.see(items[own], window[own], quits[own])
+        """What users did tells about their own graph. Some are done now."""
+        for number, memory in self.memories.items():
+            own = self.number == number
+            memory.see(items[own], window[own], quits[own])
         self.leave(ended)
 
     def leave(self, rows: Array) -> None:
@@ -136,9 +167,12 @@ class Stream:
 
     def state_dict(self) -> State:
         own = {"number": self.number.copy(), "now": self.now, "begun": self.begun, "opening": self._opening}
-        return own | {"memory": self.memory.state_dict()}
+        return own | {"memories": {str(n): memory.state_dict() for n, memory in self.memories.items()}}
 
     def load_state_dict(self, state: State) -> None:
         self.number, self.now = np.array(state["number"]), int(state["now"])
         self.begun, self._opening = int(state["begun"]), int(state["opening"])
-        self.memory.load_state_dict(state["memory"])
+        some = next(iter(self.memories.values()))
+        self.memories = {int(number): PairMemory(some.items, some.prior) for number in state["memories"]}
+        for number, memory in self.memories.items():
+            memory.load_state_dict(state["memories"][str(number)])

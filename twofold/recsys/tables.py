@@ -229,7 +229,7 @@ class Tables:
 
     def _safest(self, seen: Seen, risk: Array, k: int) -> Array:
         count, expected = len(self.item_vectors), self.now(seen)
-        left = seen.items.shape[1] - seen.turn - 1
+        left = np.maximum(seen.items.shape[1] - seen.turn - 1, 0)
         scores = np.pad(expected - risk * left * expected.max(axis=1, keepdims=True), ((0, 0), (0, 1)))
         np.put_along_axis(scores, seen.blocked(count), -np.inf, axis=1)
         return largest(scores[:, :count], min(k, count))

@@ -176,7 +176,7 @@ class Users(VectorEnv[Obs, Array, Array]):
         """
         rules = self.rules
         rest = 1.0 - (self.turn + 1) / rules.max_turn if rules.quit_by_rest else np.ones(self.num_envs)
-        share = quits if self.stream is None else self.stream.memory.chance(items, window)
+        share = quits if self.stream is None else self.stream.chance(items, window)
         return np.asarray(rules.quit_penalty * rest * share, np.float64)
 
     def window(self) -> Array:
@@ -280,7 +280,7 @@ class Users(VectorEnv[Obs, Array, Array]):
         if self.belief.width:
             obs["belief"] = self.belief.mean.copy()
         if self.stream is not None:
-            obs["risk"] = self.stream.memory.risk(self.window())
+            obs["risk"] = self.stream.risk(self.window())
         return obs
 
     # ---- exact resume ----
