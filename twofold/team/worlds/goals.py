@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ from twofold.team.worlds.foraging import LOAD, MOVES, Foraging
 from twofold.team.worlds.packages import LBFConfig, lbf
 from twofold.team.worlds.partnered import Seated
 from twofold.team.worlds.prey import Prey
-from twofold.team.worlds.space import TeamObs
+from twofold.team.worlds.space import TeamObs, set_spaces, shape_of
 
 Goal = Literal[
     "nearest", "farthest", "top", "bottom", "left", "right", "nearest_to_mate", "farthest_from_mate"
@@ -51,6 +52,10 @@ class GoalsConfig:
         "goals of the partners of tests alone",
         default=("bottom", "left", "nearest_to_mate", "farthest_from_mate"),
     )
+    tells: bool = setting(
+        "the learner is told the place of the food that its partner goes for: what could be won by knowing it",
+        default=False,
+    )
     seats: int = setting("seats of the learner; a partner plays the others", default=1, ge=1)
 
     def __post_init__(self) -> None:
@@ -68,27 +73,45 @@ def goals(cfg: GoalsConfig, *, rows: int, purpose: str) -> Seated:
         inner = Prey(inner.env, rows, cfg.time_limit, cfg.walks)
     chosen = cfg.unmet if purpose == "test_partners" else cfg.met
     sizes = (inner.foods, rows, inner.players, inner.size)
-    policies: list[Policy] = [Forager(goal, *sizes, walks=cfg.walks > 0) for goal in chosen]
+    foragers = [Forager(goal, *sizes, walks=cfg.walks > 0) for goal in chosen]
+    policies: list[Policy] = [*foragers]
     group = Group(inner.players - cfg.seats, tuple(range(len(chosen))))
     seating = Seating(policies, [group], agents=inner.players, free=cfg.seats, rows=rows, rotate=True)
-    return Nearsighted(inner, seating, cfg.sight) if cfg.sight else Seated(inner, seating)
+    return Nearsighted(inner, seating, cfg.sight, foragers if cfg.tells else [])
 
 
 class Nearsighted(Seated):
-    """Foraging whose learner sees only what is near; an unseen thing reads as in the package: -1, -1, 0."""
+    """Foraging whose learner sees only what is near; an unseen thing reads as in the package: -1, -1, 0.
 
-    def __init__(self, inner: Foraging, seating: Seating, sight: int) -> None:
+    The state is what the learner's first seat would see if nothing were hidden.
+    """
+
+    def __init__(self, inner: Foraging, seating: Seating, sight: int, told: list[Forager]) -> None:
         super().__init__(inner, seating)
-        self.foods, self.players, self.sight = inner.foods, inner.players, sight
+        self.foods, self.players, self.sight, self.told = inner.foods, inner.players, sight, told
+        self.things = 3 * (self.foods + self.players)  # columns: y, x and level of each
+        shape = shape_of(self.single_observation_space)
+        set_spaces(self, self.num_envs, replace(shape, obs=shape.obs + 2 * bool(told), state=self.things))
 
     def _view(self) -> TeamObs:
         view = super()._view()
-        things = view["obs"][..., : 3 * (self.foods + self.players)]
-        things = things.reshape(*things.shape[:2], -1, 3)
-        away = np.abs(things[..., :2] - things[..., self.foods, None, :2]).max(-1)
-        seen = np.where((away > self.sight)[..., None], np.array([-1, -1, 0], np.float32), things)
-        view["obs"][..., : 3 * (self.foods + self.players)] = seen.reshape(*seen.shape[:2], -1)
+        obs = view["obs"]
+        view["state"] = obs[:, 0, : self.things].copy()
+        if self.sight:
+            things = obs[..., : self.things].reshape(*obs.shape[:2], -1, 3)
+            away = np.abs(things[..., :2] - things[..., self.foods, None, :2]).max(-1)
+            seen = np.where((away > self.sight)[..., None], np.array([-1, -1, 0], np.float32), things)
+            obs[..., : self.things] = seen.reshape(*seen.shape[:2], -1)
+        if self.told:
+            view["obs"] = np.concatenate([obs, self._wishes()], -1)
         return view
+
+    def _wishes(self) -> Array:
+        """Where the partner of each row goes, for each seat of the learner [N, free, 2]."""
+        rows, seat = np.arange(self.num_envs), self.seating.order[:, -1]
+        targets = np.stack([forager.aim(self._obs)[rows, seat] for forager in self.told])
+        mine = targets[self.seating.owner[rows, seat], rows].astype(np.float32)
+        return np.repeat(mine[:, None], self.seating.free, 1)
 
 
 class Forager:
@@ -108,22 +131,33 @@ class Forager:
 
     def act(self, obs: Obs) -> Array:
         """Actions [N, A] from what every player sees: all food, itself, the others."""
-        seen = named(obs)["obs"].astype(np.int64)
-        food = seen[..., : 3 * self.foods].reshape(*seen.shape[:2], self.foods, 3)
-        players = seen[..., 3 * self.foods :].reshape(*seen.shape[:2], -1, 3)
-        place, mates, left = players[..., 0, :2], players[..., 1:, :2], food[..., 2] > 0
-        gone = np.where(left, np.abs(food[..., :2] - self.target[..., None, :]).sum(-1), 99)
-        kept, followed = gone.min(-1) <= self.reach, _pick(food[..., :2], gone.argmin(-1))
-        cost = np.where(left, self._cost(food[..., :2], place, mates), np.inf)
-        wished = _pick(food[..., :2], cost.argmin(-1))
-        self.target = np.where(kept[..., None], followed, wished)
+        food, place, mates = self._things(obs)
+        self.target = self.aim(obs)
         self.waited = np.where((place == self.before).all(-1), self.waited + 1, 0)
         self.before = place
         walk = self._walk(place, np.concatenate([food[..., :2], mates], 2))
         beside = np.abs(self.target - place).sum(-1) == 1
-        return np.where(left.any(-1), np.where(beside, LOAD, walk), 0)
+        return np.where((food[..., 2] > 0).any(-1), np.where(beside, LOAD, walk), 0)
 
     random = act
+
+    def _things(self, obs: Obs) -> tuple[Array, Array, Array]:
+        """Every player's food [N, A, F, 3], own place [N, A, 2] and that of the others [N, A, P - 1, 2]."""
+        seen = named(obs)["obs"].astype(np.int64)
+        food = seen[..., : 3 * self.foods].reshape(*seen.shape[:2], self.foods, 3)
+        players = seen[..., 3 * self.foods :].reshape(*seen.shape[:2], -1, 3)
+        return food, players[..., 0, :2], players[..., 1:, :2]
+
+    def aim(self, obs: Obs) -> Array:
+        """Where everybody wants to go now, [N, A, 2]: the food gone for, as long as it is there, or another."""
+        food, place, mates = self._things(obs)
+        left = food[..., 2] > 0
+        gone = np.where(left, np.abs(food[..., :2] - self.target[..., None, :]).sum(-1), 99)
+        kept, followed = gone.min(-1) <= self.reach, _pick(food[..., :2], gone.argmin(-1))
+        cost = np.where(left, self._cost(food[..., :2], place, mates), np.inf)
+        wished = _pick(food[..., :2], cost.argmin(-1))
+        aimed: Array = np.where(kept[..., None], followed, wished)
+        return aimed
 
     def _cost(self, food: Array, place: Array, mates: Array) -> Array:
         """What the goal would have least of, for every food [N, A, F]."""
