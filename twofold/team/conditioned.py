@@ -173,20 +173,26 @@ class ConditionedQ:
 
 
 class History:
-    """The memory of a model before every step of rows [T, R, d], in room that is made once."""
+    """What a model's memory says after every step of rows [T, R, d], in room that is made once."""
 
     def __init__(self, net: Recurrent) -> None:
         self.net = net
         self._room: Unroll | None = None
+        self._said = torch.zeros(0)
 
     def __call__(self, obs: Tensor, limit: int) -> Tensor:
-        """[T, R, h]; gradients stop there, step by step."""
+        """[T, R, outputs]: gradients collect there until `backward` takes them through time."""
         steps, rows = obs.shape[:2]
         if self._room is None or self._room.rows != rows:
             self._room = Unroll(self.net, limit, rows)
         self._room.x[0, :steps] = obs
-        self._room.forward(self.net, steps)
-        return self._room.before[0, :steps].clone()
+        self._said = self._room.forward(self.net, steps)[0].clone().requires_grad_()
+        return self._said
+
+    def backward(self) -> None:
+        """Write the gradients of the network's weights, once those of what it said are there."""
+        assert self._room is not None and self._said.grad is not None
+        self._room.backward(self.net, self._said.grad.unsqueeze(0))
 
 
 class ConditionedPolicy(ABC):

@@ -139,12 +139,20 @@ class SubgoalModel(nn.Module):
     """The CVAE: q_phi(g | history, s) infers the subgoal, p_theta(s | g, history) explains the state by it."""
 
     def __init__(
-        self, obs: int, state: int, *, history: int, hidden: int, size: int, generator: torch.Generator
+        self,
+        obs: int,
+        seen: int,
+        state: int,
+        *,
+        history: int,
+        hidden: int,
+        size: int,
+        generator: torch.Generator,
     ) -> None:
         super().__init__()
         self.size = size
         self.history = Recurrent(obs, history, history, generator=generator)
-        self.infer = Gaussian(history + state, hidden, size, generator=generator)
+        self.infer = Gaussian(history + seen, hidden, size, generator=generator)
         self.explain = MLP(size + history, (hidden,), state, generator=generator)
 
     def remember(self, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
@@ -156,9 +164,9 @@ class SubgoalModel(nn.Module):
         """The history up to the step before, [R, h]."""
         return self.history.out(memory.unsqueeze(0)).squeeze(0)
 
-    def forward(self, history: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """history [..., h], state [..., s] -> mean and log variance of the subgoal."""
-        mean, log_variance = self.infer(torch.cat([history, state], -1))
+    def forward(self, history: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
+        """history [..., h], what is seen now [..., s] -> mean and log variance of the subgoal."""
+        mean, log_variance = self.infer(torch.cat([history, seen], -1))
         return mean, log_variance
 
 

@@ -65,14 +65,17 @@ class OMGConfig(ConditionedConfig):
         "Q sees zeros in place of subgoals until the prior is frozen; needs model_columns=zero", default=False
     )
     obs_is_state: bool = setting(
-        "subgoals are about the agent's observations; false: about the global state", default=True
+        "subgoals are about the agent's observations; false: about the global state, known in training alone, and "
+        "inferred from observations",
+        default=True,
     )
     subgoal_columns: tuple[int, ...] = setting(
         "columns of the state that subgoals are about, for example those of the partner; empty: all",
         default=(),
     )
-    selector: Literal["optimistic", "conservative"] = setting(
-        "which future state is the subgoal: of highest value, or of lowest (general-sum games)",
+    selector: Literal["optimistic", "conservative", "last", "reward"] = setting(
+        "which of the next H states is the subgoal: that of highest value, of lowest (general-sum games), the last, or "
+        "the first that brings a reward, else the last",
         default="optimistic",
     )
     horizon: int = setting("H: future states that the selector looks at", default=5, ge=1, unit="steps")
@@ -143,7 +146,8 @@ class OMG(EpisodeLearner):
         self.q = ConditionedQ(cfg, self.nets, cfg.subgoal_dim)
         self.prior = Prior(state, cfg.model_hidden, cfg.subgoal_dim, generator=generator)
         widths = {"history": cfg.history, "hidden": cfg.model_hidden, "size": cfg.subgoal_dim}
-        self.model = SubgoalModel(self.shape.obs, state, **widths, generator=generator)
+        seen = state if cfg.obs_is_state else self.shape.obs
+        self.model = SubgoalModel(self.shape.obs, seen, state, **widths, generator=generator)
         self.predict: Actions | None = None
         if cfg.action_weight > 0:
             sizes = cfg.subgoal_dim, cfg.model_hidden, *whom(self.shape)
@@ -191,7 +195,8 @@ class OMG(EpisodeLearner):
         sampled = mean + noise
         g_hat = (sampled if self.cfg.noise else mean).detach()
         self.q.take(batch, steps)
-        g_bar, g_bar_log_variance, step = self._select(g_hat, state, data)
+        step = self._select(g_hat, state, data)
+        g_bar, g_bar_log_variance = self._ahead(state, step)
         g = g_hat.clone()
         selected = torch.from_numpy(self.rng.random(step.shape)) < self.mix(self.updates)
         g[:-1] = torch.where(selected.unsqueeze(-1), g_bar, g_hat[:-1])
@@ -201,7 +206,10 @@ class OMG(EpisodeLearner):
         self._improve_model(mean, log_variance, sampled, history, state, (g_bar, g_bar_log_variance), data)
         self._count_steps(step, data.mask)
         self._metrics["signal_to_noise"] = _ratio(mean.detach()[:-1], noise.detach()[:-1], data.mask)
-        self.hits.see(mean.detach(), self._embed(state), data.mask)
+        embedded = self._embed(state)
+        self._metrics["subgoal_foreseen"] = _explained(mean.detach()[:-1], g_bar, data.mask)
+        self._metrics["subgoal_is_now"] = _explained(embedded[:-1], g_bar, data.mask)
+        self.hits.see(mean.detach(), embedded, data.mask)
         self.q.target.track(self.updates)
 
     @torch.no_grad()
@@ -238,17 +246,30 @@ class OMG(EpisodeLearner):
 
     def _infer(self, data: RowBatch, state: Tensor, limit: int) -> tuple[Tensor, Tensor, Tensor]:
         """q_phi(g | history, s) at every step: mean and log variance [T + 1, R, g], history [T + 1, R, h]."""
-        memory, rows = self._history(data.obs, limit), data.obs.shape[:2]
-        history, _ = self.model.remember(data.obs.flatten(0, 1), memory.flatten(0, 1))
-        history = history.view(*rows, -1)
+        history = self._history(data.obs, limit)
         if self.cfg.history_before:
-            history = torch.cat([self.model.before(memory[0]).unsqueeze(0), history[:-1]])
-        mean, log_variance = self.model(history, state)
+            first = self.model.before(history.new_zeros(*history.shape[1:2], self.cfg.history)).detach()
+            history = torch.cat([first.unsqueeze(0), history[:-1]])
+        mean, log_variance = self.model(history, state if self.cfg.obs_is_state else data.obs)
         return mean, log_variance, history
 
+    def _select(self, g_hat: Tensor, state: Tensor, data: RowBatch) -> Tensor:
+        """How many steps ahead the subgoal of each step lies, [T, R]; 0 where nothing was played."""
+        if self.cfg.selector in ("last", "reward"):
+            return ahead_of(data.mask, data.reward, self.cfg.horizon, self.cfg.selector == "reward")
+        return self._by_value(g_hat, state, data)
+
     @torch.no_grad()
-    def _select(self, g_hat: Tensor, state: Tensor, data: RowBatch) -> tuple[Tensor, Tensor, Tensor]:
-        """The best (or worst) of the next H states by V(s_t, g): prior's mean, log variance, and which step."""
+    def _ahead(self, state: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
+        """The prior's mean and log variance of the states so many steps ahead."""
+        at = torch.arange(len(step)).unsqueeze(-1) + step
+        at = at.unsqueeze(-1).expand(-1, -1, state.shape[-1])
+        mean, log_variance = self.prior.encode(state.gather(0, at))
+        return mean, log_variance
+
+    @torch.no_grad()
+    def _by_value(self, g_hat: Tensor, state: Tensor, data: RowBatch) -> Tensor:
+        """The best (or worst) of the next H states by V(s_t, g)."""
         steps, sign = len(data.mask), 1.0 if self.cfg.selector == "optimistic" else -1.0
         _, memory = self.q.run(self.q.agent, g_hat)
         memory = memory[:-1].clone()
@@ -271,9 +292,7 @@ class OMG(EpisodeLearner):
         told = (count > 1) & (data.mask > 0)
         apart = (best - total / count.clamp(min=1))[told]
         self._metrics["selector_spread"] = apart.mean() if len(apart) else torch.zeros(())
-        at = (torch.arange(steps).unsqueeze(-1) + chosen).clamp(max=steps)
-        at = at.unsqueeze(-1).expand(-1, -1, self.cfg.subgoal_dim)
-        return means.gather(0, at), log_variances.gather(0, at), chosen
+        return chosen
 
     def _improve_model(
         self,
@@ -298,6 +317,7 @@ class OMG(EpisodeLearner):
             self._metrics |= {"model_loss": predicted.detach(), "model_accuracy": accuracy}
         self.model_weights.zero_grad()
         torch.autograd.backward(loss)
+        self._history.backward()
         self._metrics["model_grad_norm"] = self.model_weights.descend()
         self._metrics |= {"reconstruction": error.detach(), "kl": kl.detach()}
 
@@ -348,23 +368,36 @@ class OMGPolicy(ConditionedPolicy):
         return super().random(obs)
 
     def condition(self, seen: Tensor, obs: dict[str, Array]) -> tuple[Tensor, Tensor]:
-        state = seen
-        if not self.cfg.obs_is_state:
-            whole = torch.from_numpy(np.ascontiguousarray(obs["state"], np.float32))
-            state = whole.expand(len(seen), *whole.shape)
+        now = seen.flatten(0, 1)
         before = self.memory.flatten(0, 1)
-        history, memory = self.model.remember(seen.flatten(0, 1), before)
+        history, memory = self.model.remember(now, before)
         if self.cfg.history_before:
             history = self.model.before(before)
-        state = self.prior.standardised(about(state, self.cfg.subgoal_columns))
-        mean, _ = self.model(history, state.flatten(0, 1))
+        if self.cfg.obs_is_state:
+            now = self.prior.standardised(about(now, self.cfg.subgoal_columns))
+        mean, _ = self.model(history, now)
         return mean, memory
+
+
+def ahead_of(mask: Tensor, reward: Tensor, horizon: int, rewarded: bool) -> Tensor:
+    """Steps from each played step [T, R] to the last state within the horizon; `rewarded`: to the first reward's."""
+    steps, found = torch.zeros(mask.shape, dtype=torch.int64), torch.zeros(mask.shape[1], dtype=torch.int64)
+    for t in reversed(range(len(mask))):
+        found = torch.where((reward[t] > 0) & rewarded, 0, found) + 1
+        steps[t] = found = torch.where(mask[t] > 0, found, 0)
+    return steps.clamp(max=horizon)
 
 
 def _ratio(signal: Tensor, noise: Tensor, mask: Tensor) -> Tensor:
     """How much a subgoal's columns move with what was seen, against their noise; over played steps."""
     played = mask > 0
     return signal[played].std(0).mean() / noise[played].std(0).mean().clamp(min=1e-8)
+
+
+def _explained(guess: Tensor, truth: Tensor, mask: Tensor) -> Tensor:
+    """Share of the truth's variance that a guess [T, R, g] explains over played steps; below 0: worse than its mean."""
+    guessed, told = guess[mask > 0], truth[mask > 0]
+    return 1 - (guessed - told).square().sum() / (told - told.mean(0)).square().sum().clamp(min=1e-8)
 
 
 def load_prior(prior: Prior, run: Path, *, obs_is_state: bool, columns: tuple[int, ...] = ()) -> None:
