@@ -12,7 +12,7 @@ from twofold.team.agents import AgentsConfig, TeamNetworks
 from twofold.team.am import AgentModelling, AMConfig
 from twofold.team.conditioned import rows_of
 from twofold.team.models import divergence
-from twofold.team.omg import OMG, OMGConfig, load_prior
+from twofold.team.omg import OMG, OMGConfig, ahead_of, load_prior
 from twofold.team.prior import PriorConfig, PriorLearner
 from twofold.team.worlds.space import TeamShape, team_space
 
@@ -75,7 +75,7 @@ def test_the_selector_takes_the_best_or_worst_of_the_next_states(selector, wante
     worth = torch.randn(3, SHAPE.limit, data.mask.shape[1], generator=torch.Generator().manual_seed(1))
     calls = iter(worth)
     monkeypatch.setattr(learner.q, "peek", lambda *_: next(calls).unsqueeze(-1).expand(-1, -1, SHAPE.actions))
-    _, _, step = learner._select(zero, data.obs, data)
+    step = learner._select(zero, data.obs, data)
     length = data.mask.sum(0).long()
     for t in range(SHAPE.limit):
         for row in range(data.mask.shape[1]):
@@ -87,10 +87,19 @@ def test_the_selector_takes_the_best_or_worst_of_the_next_states(selector, wante
 def test_selected_subgoals_are_the_priors_embeddings_of_the_chosen_states():
     learner, batch = omg(horizon=2), episodes()
     data, zero = prepared(learner, batch)
-    mean, _, step = learner._select(zero, data.obs, data)
+    step = learner._select(zero, data.obs, data)
+    mean, _ = learner._ahead(data.obs, step)
     embedded = learner.prior.encode(data.obs)[0]
     t, row = 1, 3
     assert torch.allclose(mean[t, row], embedded[t + int(step[t, row]), row])
+
+
+def test_a_subgoal_can_be_the_last_state_within_the_horizon_or_that_of_the_next_reward():
+    mask = torch.tensor([[1, 1], [1, 1], [1, 1], [1, 0.0]])
+    reward = torch.tensor([[0, 0], [1, 0], [0, 0], [0, 0.0]])
+    assert ahead_of(mask, reward, 9, rewarded=False).t().tolist() == [[4, 3, 2, 1], [3, 2, 1, 0]]
+    assert ahead_of(mask, reward, 2, rewarded=False).t().tolist() == [[2, 2, 2, 1], [2, 2, 1, 0]]
+    assert ahead_of(mask, reward, 9, rewarded=True).t().tolist() == [[2, 1, 2, 1], [3, 2, 1, 0]]
 
 
 def test_the_next_state_is_valued_with_the_same_subgoal():
@@ -337,7 +346,7 @@ def test_the_history_before_does_not_know_this_step():
 def test_without_noise_the_selector_chooses_the_same_twice():
     learner, batch = omg(noise=False, model_columns="uniform"), episodes()
     data, zero = prepared(learner, batch)
-    first, second = (learner._select(zero, data.obs, data)[2] for _ in range(2))
+    first, second = (learner._select(zero, data.obs, data) for _ in range(2))
     assert torch.equal(first, second) and learner._metrics["selector_spread"] > 0
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from twofold.base.errors import ConfigError
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array, Obs, named
-from twofold.core.protocols import Policy, State
+from twofold.core.protocols import State
 from twofold.settings.registry import worlds
 from twofold.team.seating import Group, Seating
 from twofold.team.worlds.foraging import LOAD, MOVES, Foraging
@@ -73,11 +73,20 @@ def goals(cfg: GoalsConfig, *, rows: int, purpose: str) -> Seated:
         inner = Prey(inner.env, rows, cfg.time_limit, cfg.walks)
     chosen = cfg.unmet if purpose == "test_partners" else cfg.met
     sizes = (inner.foods, rows, inner.players, inner.size)
-    foragers = [Forager(goal, *sizes, walks=cfg.walks > 0) for goal in chosen]
-    policies: list[Policy] = [*foragers]
+    forager = Forager(chosen, *sizes, walks=cfg.walks > 0)
     group = Group(inner.players - cfg.seats, tuple(range(len(chosen))))
-    seating = Seating(policies, [group], agents=inner.players, free=cfg.seats, rows=rows, rotate=True)
-    return Nearsighted(inner, seating, cfg.sight, foragers if cfg.tells else [])
+    seating = Goals([forager], [group], agents=inner.players, free=cfg.seats, rows=rows, rotate=True)
+    return Nearsighted(inner, seating, forager, cfg.sight, tells=cfg.tells)
+
+
+class Goals(Seating):
+    """One forager plays all partners; whose seat is whose says which goal it has there."""
+
+    def fill(self, obs: Obs, actions: Array) -> Array:
+        joint, mine = np.zeros(self.owner.shape, np.int64), self.owner >= 0
+        np.put_along_axis(joint, self.order[:, : self.free], np.asarray(actions, np.int64), 1)
+        joint[mine] = self.policies[0].act(obs | {"goal": np.maximum(self.owner, 0)})[mine]
+        return joint
 
 
 class Nearsighted(Seated):
@@ -86,12 +95,14 @@ class Nearsighted(Seated):
     The state is what the learner's first seat would see if nothing were hidden.
     """
 
-    def __init__(self, inner: Foraging, seating: Seating, sight: int, told: list[Forager]) -> None:
+    def __init__(
+        self, inner: Foraging, seating: Seating, forager: Forager, sight: int, *, tells: bool
+    ) -> None:
         super().__init__(inner, seating)
-        self.foods, self.players, self.sight, self.told = inner.foods, inner.players, sight, told
-        self.things = 3 * (self.foods + self.players)  # columns: y, x and level of each
+        self.foods, self.sight, self.forager, self.tells = inner.foods, sight, forager, tells
+        self.things = 3 * (inner.foods + inner.players)  # columns: y, x and level of each
         shape = shape_of(self.single_observation_space)
-        set_spaces(self, self.num_envs, replace(shape, obs=shape.obs + 2 * bool(told), state=self.things))
+        set_spaces(self, self.num_envs, replace(shape, obs=shape.obs + 2 * tells, state=self.things))
 
     def _view(self) -> TeamObs:
         view = super()._view()
@@ -102,25 +113,28 @@ class Nearsighted(Seated):
             away = np.abs(things[..., :2] - things[..., self.foods, None, :2]).max(-1)
             seen = np.where((away > self.sight)[..., None], np.array([-1, -1, 0], np.float32), things)
             obs[..., : self.things] = seen.reshape(*seen.shape[:2], -1)
-        if self.told:
+        if self.tells:
             view["obs"] = np.concatenate([obs, self._wishes()], -1)
         return view
 
     def _wishes(self) -> Array:
         """Where the partner of each row goes, for each seat of the learner [N, free, 2]."""
-        rows, seat = np.arange(self.num_envs), self.seating.order[:, -1]
-        targets = np.stack([forager.aim(self._obs)[rows, seat] for forager in self.told])
-        mine = targets[self.seating.owner[rows, seat], rows].astype(np.float32)
-        return np.repeat(mine[:, None], self.seating.free, 1)
+        order, free = self.seating.order, self.seating.free
+        targets = self.forager.aim(self._obs | {"goal": np.maximum(self.seating.owner, 0)})
+        wish: Array = targets[np.arange(self.num_envs)[:, None], order[:, free : free + 1]].astype(np.float32)
+        return np.repeat(wish, free, 1)
 
 
 class Forager:
-    """Walks to the food that its goal names, stays with it until it is eaten, and loads it; for every seat."""
+    """Walks to the food that its goal names, stays with it until it is eaten, and loads it; for every seat.
+
+    Which of its goals it has on which seat is observed as "goal" [N, A]; if nothing is said, the first.
+    """
 
     def __init__(
-        self, goal: Goal, foods: int, rows: int, players: int, size: Array, *, walks: bool = False
+        self, goals: tuple[Goal, ...], foods: int, rows: int, players: int, size: Array, *, walks: bool = False
     ) -> None:
-        self.goal, self.foods, self.size = goal, foods, size
+        self.goals, self.foods, self.size = goals, foods, size
         self.reach = int(walks)  # how far a food may have gone since it was seen
         self.target = np.full((rows, players, 2), -1, np.int64)  # -1: none
         self.before = np.full((rows, players, 2), -1, np.int64)  # where each stood
@@ -154,18 +168,21 @@ class Forager:
         left = food[..., 2] > 0
         gone = np.where(left, np.abs(food[..., :2] - self.target[..., None, :]).sum(-1), 99)
         kept, followed = gone.min(-1) <= self.reach, _pick(food[..., :2], gone.argmin(-1))
-        cost = np.where(left, self._cost(food[..., :2], place, mates), np.inf)
+        goal = np.asarray(named(obs).get("goal", np.zeros(left.shape[:2], np.int64)))
+        costs = self._costs(food[..., :2], place, mates)
+        cost = np.where(left, np.take_along_axis(costs, goal[None, ..., None], 0)[0], np.inf)
         wished = _pick(food[..., :2], cost.argmin(-1))
         aimed: Array = np.where(kept[..., None], followed, wished)
         return aimed
 
-    def _cost(self, food: Array, place: Array, mates: Array) -> Array:
-        """What the goal would have least of, for every food [N, A, F]."""
+    def _costs(self, food: Array, place: Array, mates: Array) -> Array:
+        """What each goal would have least of, for every food [goals, N, A, F]."""
         own: Array = np.abs(food - place[..., None, :]).sum(-1)
         mate: Array = np.abs(food[..., None, :] - mates[..., None, :, :]).sum(-1).min(-1)
         y, x = food[..., 0], food[..., 1]
         costs = {"nearest": own, "farthest": -own, "top": y, "bottom": -y, "left": x, "right": -x}
-        return (costs | {"nearest_to_mate": mate, "farthest_from_mate": -mate})[self.goal]
+        costs |= {"nearest_to_mate": mate, "farthest_from_mate": -mate}
+        return np.stack([costs[goal] for goal in self.goals])
 
     def _walk(self, place: Array, taken: Array) -> Array:
         """The first step of a shortest way to the target; who stood too long gives way by another."""
