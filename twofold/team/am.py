@@ -56,8 +56,9 @@ class AgentModelling(EpisodeLearner):
         """The model learns to predict, then the Q network learns with its embeddings."""
         data = rows_of(batch, steps, self.nets.place)
         self.q.take(batch, steps)
-        embedding = torch.tanh(self._history(data.obs, self.shape.limit + 1))
-        self._improve_model(embedding[:-1], data)
+        for _ in range(self.cfg.model_updates):
+            embedding = torch.tanh(self._history(data, self.shape.limit + 1))
+            self._improve_model(embedding[:-1], data)
         self._metrics |= self.q.improve(data, embedding.detach(), held=False)
         self.q.target.track(self.updates)
 

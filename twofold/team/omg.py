@@ -190,10 +190,10 @@ class OMG(EpisodeLearner):
         self._need_prior()
         data = rows_of(batch, steps)
         state = self._improve_prior(data.obs if self.cfg.obs_is_state else data.state, data)
-        mean, log_variance, history = self._infer(data, state, self.shape.limit + 1)
+        with torch.no_grad():
+            mean, log_variance, _ = self._infer(data, state, self.shape.limit + 1)
         noise = self._normal(*mean.shape) * torch.exp(0.5 * log_variance)
-        sampled = mean + noise
-        g_hat = (sampled if self.cfg.noise else mean).detach()
+        g_hat = mean + noise if self.cfg.noise else mean
         self.q.take(batch, steps)
         step = self._select(g_hat, state, data)
         g_bar, g_bar_log_variance = self._ahead(state, step)
@@ -203,13 +203,14 @@ class OMG(EpisodeLearner):
         if self.cfg.prior_first and self._prior_learns:
             g.zero_()  # no gradient reaches the columns' weights, which are zero: Q is IQL until then
         self._metrics |= self.q.improve(data, g, held=True)
-        self._improve_model(mean, log_variance, sampled, history, state, (g_bar, g_bar_log_variance), data)
+        for _ in range(self.cfg.model_updates):
+            self._improve_model(state, (g_bar, g_bar_log_variance), data)
         self._count_steps(step, data.mask)
-        self._metrics["signal_to_noise"] = _ratio(mean.detach()[:-1], noise.detach()[:-1], data.mask)
+        self._metrics["signal_to_noise"] = _ratio(mean[:-1], noise[:-1], data.mask)
         embedded = self._embed(state)
-        self._metrics["subgoal_foreseen"] = _explained(mean.detach()[:-1], g_bar, data.mask)
+        self._metrics["subgoal_foreseen"] = _explained(mean[:-1], g_bar, data.mask)
         self._metrics["subgoal_is_now"] = _explained(embedded[:-1], g_bar, data.mask)
-        self.hits.see(mean.detach(), embedded, data.mask)
+        self.hits.see(mean, embedded, data.mask)
         self.q.target.track(self.updates)
 
     @torch.no_grad()
@@ -246,7 +247,7 @@ class OMG(EpisodeLearner):
 
     def _infer(self, data: RowBatch, state: Tensor, limit: int) -> tuple[Tensor, Tensor, Tensor]:
         """q_phi(g | history, s) at every step: mean and log variance [T + 1, R, g], history [T + 1, R, h]."""
-        history = self._history(data.obs, limit)
+        history = self._history(data, limit)
         if self.cfg.history_before:
             first = self.model.before(history.new_zeros(*history.shape[1:2], self.cfg.history)).detach()
             history = torch.cat([first.unsqueeze(0), history[:-1]])
@@ -294,17 +295,10 @@ class OMG(EpisodeLearner):
         self._metrics["selector_spread"] = apart.mean() if len(apart) else torch.zeros(())
         return chosen
 
-    def _improve_model(
-        self,
-        mean: Tensor,
-        log_variance: Tensor,
-        sampled: Tensor,
-        history: Tensor,
-        state: Tensor,
-        goal: tuple[Tensor, Tensor],
-        data: RowBatch,
-    ) -> None:
+    def _improve_model(self, state: Tensor, goal: tuple[Tensor, Tensor], data: RowBatch) -> None:
         """The CVAE: explain s_t by the subgoal, and keep the inferred subgoal near the selected one."""
+        mean, log_variance, history = self._infer(data, state, self.shape.limit + 1)
+        sampled = mean + self._normal(*mean.shape) * torch.exp(0.5 * log_variance)
         explained = self.model.explain(torch.cat([sampled, history], -1)[:-1])
         error = (explained - state[:-1]).square().mean(-1)
         kl = divergence(mean[:-1], log_variance[:-1], *goal)

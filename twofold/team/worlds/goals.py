@@ -132,7 +132,14 @@ class Forager:
     """
 
     def __init__(
-        self, goals: tuple[Goal, ...], foods: int, rows: int, players: int, size: Array, *, walks: bool = False
+        self,
+        goals: tuple[Goal, ...],
+        foods: int,
+        rows: int,
+        players: int,
+        size: Array,
+        *,
+        walks: bool = False,
     ) -> None:
         self.goals, self.foods, self.size = goals, foods, size
         self.reach = int(walks)  # how far a food may have gone since it was seen
