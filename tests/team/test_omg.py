@@ -99,7 +99,8 @@ def test_a_subgoal_can_be_the_last_state_within_the_horizon_or_that_of_the_next_
     reward = torch.tensor([[0, 0], [1, 0], [0, 0], [0, 0.0]])
     assert ahead_of(mask, reward, 9, rewarded=False).t().tolist() == [[4, 3, 2, 1], [3, 2, 1, 0]]
     assert ahead_of(mask, reward, 2, rewarded=False).t().tolist() == [[2, 2, 2, 1], [2, 2, 1, 0]]
-    assert ahead_of(mask, reward, 9, rewarded=True).t().tolist() == [[2, 1, 2, 1], [3, 2, 1, 0]]
+    assert ahead_of(mask, reward, 9, rewarded=True).t().tolist() == [[2, 1, 0, 0], [0, 0, 0, 0]]
+    assert ahead_of(mask, reward, 1, rewarded=True).t().tolist() == [[0, 1, 0, 0], [0, 0, 0, 0]]
 
 
 def test_the_next_state_is_valued_with_the_same_subgoal():

@@ -75,7 +75,7 @@ class OMGConfig(ConditionedConfig):
     )
     selector: Literal["optimistic", "conservative", "last", "reward"] = setting(
         "which of the next H states is the subgoal: that of highest value, of lowest (general-sum games), the last, or "
-        "the first that brings a reward, else the last",
+        "the first that brings a reward, if one does",
         default="optimistic",
     )
     horizon: int = setting("H: future states that the selector looks at", default=5, ge=1, unit="steps")
@@ -198,18 +198,19 @@ class OMG(EpisodeLearner):
         step = self._select(g_hat, state, data)
         g_bar, g_bar_log_variance = self._ahead(state, step)
         g = g_hat.clone()
-        selected = torch.from_numpy(self.rng.random(step.shape)) < self.mix(self.updates)
+        aimed = (step > 0) * data.mask
+        selected = (torch.from_numpy(self.rng.random(step.shape)) < self.mix(self.updates)) & (step > 0)
         g[:-1] = torch.where(selected.unsqueeze(-1), g_bar, g_hat[:-1])
         if self.cfg.prior_first and self._prior_learns:
             g.zero_()  # no gradient reaches the columns' weights, which are zero: Q is IQL until then
         self._metrics |= self.q.improve(data, g, held=True)
         for _ in range(self.cfg.model_updates):
-            self._improve_model(state, (g_bar, g_bar_log_variance), data)
+            self._improve_model(state, (g_bar, g_bar_log_variance), aimed, data)
         self._count_steps(step, data.mask)
         self._metrics["signal_to_noise"] = _ratio(mean[:-1], noise[:-1], data.mask)
         embedded = self._embed(state)
-        self._metrics["subgoal_foreseen"] = _explained(mean[:-1], g_bar, data.mask)
-        self._metrics["subgoal_is_now"] = _explained(embedded[:-1], g_bar, data.mask)
+        self._metrics["subgoal_foreseen"] = _explained(mean[:-1], g_bar, aimed)
+        self._metrics["subgoal_is_now"] = _explained(embedded[:-1], g_bar, aimed)
         self.hits.see(mean, embedded, data.mask)
         self.q.target.track(self.updates)
 
@@ -255,9 +256,10 @@ class OMG(EpisodeLearner):
         return mean, log_variance, history
 
     def _select(self, g_hat: Tensor, state: Tensor, data: RowBatch) -> Tensor:
-        """How many steps ahead the subgoal of each step lies, [T, R]; 0 where nothing was played."""
+        """How many steps ahead the subgoal of each step lies, [T, R]; 0: there is none."""
         if self.cfg.selector in ("last", "reward"):
-            return ahead_of(data.mask, data.reward, self.cfg.horizon, self.cfg.selector == "reward")
+            rewarded = self.cfg.selector == "reward"
+            return ahead_of(data.mask, data.reward, self.cfg.horizon, rewarded=rewarded)
         return self._by_value(g_hat, state, data)
 
     @torch.no_grad()
@@ -295,7 +297,9 @@ class OMG(EpisodeLearner):
         self._metrics["selector_spread"] = apart.mean() if len(apart) else torch.zeros(())
         return chosen
 
-    def _improve_model(self, state: Tensor, goal: tuple[Tensor, Tensor], data: RowBatch) -> None:
+    def _improve_model(
+        self, state: Tensor, goal: tuple[Tensor, Tensor], aimed: Tensor, data: RowBatch
+    ) -> None:
         """The CVAE: explain s_t by the subgoal, and keep the inferred subgoal near the selected one."""
         mean, log_variance, history = self._infer(data, state, self.shape.limit + 1)
         sampled = mean + self._normal(*mean.shape) * torch.exp(0.5 * log_variance)
@@ -303,7 +307,7 @@ class OMG(EpisodeLearner):
         error = (explained - state[:-1]).square().mean(-1)
         kl = divergence(mean[:-1], log_variance[:-1], *goal)
         total = data.mask.sum()
-        error, kl = (error * data.mask).sum() / total, (kl * data.mask).sum() / total
+        error, kl = (error * data.mask).sum() / total, (kl * aimed).sum() / aimed.sum().clamp(min=1)
         loss = error + self.cfg.goal_share * kl
         if self.predict is not None:
             predicted, accuracy = action_loss(self.predict(mean[:-1]), data.others, data.mask)
@@ -373,13 +377,16 @@ class OMGPolicy(ConditionedPolicy):
         return mean, memory
 
 
-def ahead_of(mask: Tensor, reward: Tensor, horizon: int, rewarded: bool) -> Tensor:
-    """Steps from each played step [T, R] to the last state within the horizon; `rewarded`: to the first reward's."""
+def ahead_of(mask: Tensor, reward: Tensor, horizon: int, *, rewarded: bool) -> Tensor:
+    """Steps [T, R] to the last state within the horizon, or to the first reward's (0: none comes)."""
     steps, found = torch.zeros(mask.shape, dtype=torch.int64), torch.zeros(mask.shape[1], dtype=torch.int64)
     for t in reversed(range(len(mask))):
-        found = torch.where((reward[t] > 0) & rewarded, 0, found) + 1
-        steps[t] = found = torch.where(mask[t] > 0, found, 0)
-    return steps.clamp(max=horizon)
+        if rewarded:
+            found = torch.where(reward[t] > 0, 1, torch.where(found > 0, found + 1, 0))
+        else:
+            found = torch.where(mask[t] > 0, found + 1, 0)
+        steps[t] = found
+    return torch.where(steps > horizon, 0, steps) if rewarded else steps.clamp(max=horizon)
 
 
 def _ratio(signal: Tensor, noise: Tensor, mask: Tensor) -> Tensor:
