@@ -141,8 +141,8 @@ def test_a_learner_that_is_told_knows_the_food_that_its_partner_goes_for():
     assert {tuple(row) for row in told} > {tuple(row) for row in told[:2]}
 
 
-def test_the_state_hides_nothing_and_begins_with_what_the_learner_would_see():
-    near, all_seeing = (goals(GoalsConfig(sight=s), rows=8, purpose="train") for s in (2, 0))
+def test_the_state_hides_nothing_and_ends_with_what_the_partner_goes_for():
+    near, all_seeing = (goals(GoalsConfig(sight=s, tells=True), rows=8, purpose="train") for s in (2, 0))
     hidden, whole = (world.reset(seed=list(range(8)))[0] for world in (near, all_seeing))
-    np.testing.assert_array_equal(hidden["state"], whole["obs"][:, 0, :12])
-    np.testing.assert_array_equal(hidden["state"], whole["state"])
+    np.testing.assert_array_equal(hidden["state"][:, :12], whole["obs"][:, 0, :12])
+    np.testing.assert_array_equal(hidden["state"][:, 12:], whole["obs"][:, 0, -2:])

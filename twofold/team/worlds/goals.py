@@ -92,7 +92,8 @@ class Goals(Seating):
 class Nearsighted(Seated):
     """Foraging whose learner sees only what is near; an unseen thing reads as in the package: -1, -1, 0.
 
-    The state is what the learner's first seat would see if nothing were hidden.
+    The state, known in training alone, is what the learner's first seat would see if nothing were hidden, and behind it
+    the place of the food that its partner goes for.
     """
 
     def __init__(
@@ -102,27 +103,28 @@ class Nearsighted(Seated):
         self.foods, self.sight, self.forager, self.tells = inner.foods, sight, forager, tells
         self.things = 3 * (inner.foods + inner.players)  # columns: y, x and level of each
         shape = shape_of(self.single_observation_space)
-        set_spaces(self, self.num_envs, replace(shape, obs=shape.obs + 2 * tells, state=self.things))
+        set_spaces(self, self.num_envs, replace(shape, obs=shape.obs + 2 * tells, state=self.things + 2))
 
     def _view(self) -> TeamObs:
         view = super()._view()
         obs = view["obs"]
-        view["state"] = obs[:, 0, : self.things].copy()
+        wish = self._wishes()
+        view["state"] = np.concatenate([obs[:, 0, : self.things], wish], -1)
         if self.sight:
             things = obs[..., : self.things].reshape(*obs.shape[:2], -1, 3)
             away = np.abs(things[..., :2] - things[..., self.foods, None, :2]).max(-1)
             seen = np.where((away > self.sight)[..., None], np.array([-1, -1, 0], np.float32), things)
             obs[..., : self.things] = seen.reshape(*seen.shape[:2], -1)
         if self.tells:
-            view["obs"] = np.concatenate([obs, self._wishes()], -1)
+            told = np.repeat(wish[:, None], obs.shape[1], 1)
+            view["obs"] = np.concatenate([obs, told], -1)
         return view
 
     def _wishes(self) -> Array:
-        """Where the partner of each row goes, for each seat of the learner [N, free, 2]."""
-        order, free = self.seating.order, self.seating.free
+        """Where the partner of each row goes, [N, 2]."""
         targets = self.forager.aim(self._obs | {"goal": np.maximum(self.seating.owner, 0)})
-        wish: Array = targets[np.arange(self.num_envs)[:, None], order[:, free : free + 1]].astype(np.float32)
-        return np.repeat(wish, free, 1)
+        wish: Array = targets[np.arange(self.num_envs), self.seating.order[:, self.seating.free]]
+        return wish.astype(np.float32)
 
 
 class Forager:
