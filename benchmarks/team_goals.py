@@ -23,28 +23,24 @@ from twofold.base.statistics import half_interval
 from twofold.core.experience import Array
 from twofold.rows.world import make_world
 from twofold.show import style
+from twofold.store.policy_file import LoadedPolicy
 from twofold.team.models import about
-from twofold.team.omg import OMGPolicy
+from twofold.team.omg import OMGPolicy, explained
 from twofold.team.seating import greedy
 
 RESULTS = Path(__file__).resolve().parent / "results" / "team"
-ORDER = ("iql", "iql_am", "iql_omg", "iql_omg_goal", "iql_omg_am")  # _goal: learner.goal_weight was given
-MODEL = {  # metric of the last log line -> what it is called here
+ORDER = ("iql", "iql_am", "iql_omg", "iql_omg_am", "iql_told")  # told: env_args.tells was given
+MODEL = {  # metric of the last log line, or of the games of `foresight` -> what it is called here
     "prior_explains": "prior explains",
     "prior_active": "active columns",
-    "signal_to_noise": "signal / noise",
-    "selector_spread": "selector's spread",
-    "chosen_step/1": "chose step 1 (chance 0.2)",
-    "subgoal_hit_ratio": "hit ratio",
-    "subgoal_hit_chance": "its chance",
     "model_accuracy": "partner's action foreseen",
+    "met": "subgoal foreseen, partners met",
+    "unmet": "never met",
 }
 WORLDS = {
     "foraging": "Foraging, 6 x 6, two foods that need both players, 30 steps at most",
     "prey": "Predators: the same, and each prey takes a step with probability 0.2",
 }
-PLACES = ("before", "now", "in the next 5 steps", "later")
-STAYS = "the next state reads as this one"
 GAMES = 64
 Run = dict[str, Any]
 
@@ -58,7 +54,7 @@ def run_of(folder: Path) -> Run:
     lines = [json.loads(line) for line in (folder / "evaluations.jsonl").read_text().splitlines()]
     unmet = [line for line in lines if line["world"] == "test_partners"]
     return {
-        "learner": given["config"] + ("_goal" if "learner.goal_weight" in given else ""),
+        "learner": given["config"] if given.get("env_args.tells") != "true" else "iql_told",
         "seed": int(given["seed"]),
         "steps": lines[-1]["step"],
         "updates": last["updates"],
@@ -67,21 +63,28 @@ def run_of(folder: Path) -> Run:
         "met_score": test["train_partners"]["return"]["mean"],
         "episodes": test["test_partners"]["return"]["episodes"],
         "last_score": unmet[-1]["return"]["mean"],
-        "model": {name: last[f"learner/{name}"] for name in MODEL if f"learner/{name}" in last},
-        "lies": lies(folder),
+        "model": {name: last[f"learner/{name}"] for name in MODEL if f"learner/{name}" in last}
+        | foresight(folder),
         "command": f"twofold {' '.join(words)}",
         "commit": about["commit"],
         "curve": [[line["step"], line["return"]["mean"]] for line in unmet],
     }
 
 
-def lies(folder: Path) -> dict[str, float]:
-    """Of 64 games: how often the state nearest to the inferred subgoal is a past one, this one, one ahead."""
+def foresight(folder: Path) -> dict[str, float]:
+    """Share of the subgoals' variance that inference explains in 64 games with partners met, and never met."""
     loaded = load_policy(folder)
-    world, policy = make_world(loaded.config, purpose="test_partners", rows=GAMES), greedy(loaded, GAMES)
-    if not isinstance(policy, OMGPolicy):
+    if not isinstance(greedy(loaded, GAMES), OMGPolicy):
         return {}
-    columns, infer, goals = policy.cfg.subgoal_columns, policy.condition, list[Tensor]()
+    worlds = {"met": "train_partners", "unmet": "test_partners"}
+    return {name: foreseen(loaded, purpose) for name, purpose in worlds.items()}
+
+
+def foreseen(loaded: LoadedPolicy, purpose: str) -> float:
+    """The same with one kind of partners; a subgoal is here the state one step on, the horizon of these runs."""
+    world, policy = make_world(loaded.config, purpose=purpose, rows=GAMES), greedy(loaded, GAMES)
+    assert isinstance(policy, OMGPolicy) and policy.cfg.horizon == 1
+    infer, goals = policy.condition, list[Tensor]()
 
     def watched(seen: Tensor, obs: dict[str, Array]) -> tuple[Tensor, Tensor]:
         found = infer(seen, obs)
@@ -91,31 +94,16 @@ def lies(folder: Path) -> dict[str, float]:
     policy.condition = watched  # type: ignore[method-assign]
     obs, _ = world.reset(seed=[5_000 + game for game in range(GAMES)])
     policy.reset(np.ones(GAMES, bool))
-    playing, seen, played = np.ones(GAMES, bool), list[Tensor](), list[Array]()
+    playing, states, played = np.ones(GAMES, bool), list[Tensor](), list[Array]()
     while playing.any():
-        seen.append(torch.from_numpy(np.array(obs["obs"][:, 0])))
         played.append(playing.copy())
         obs, _, terminated, truncated, _ = world.step(policy.act(obs))
+        states.append(torch.from_numpy(np.array(obs["state"])))
         playing &= ~(terminated | truncated)
     with torch.no_grad():
-        states = about(torch.stack(seen), columns)
-        embedded = policy.prior.encode(policy.prior.standardised(states))[0]
-    return places(torch.stack(goals), embedded, states, np.stack(played))
-
-
-def places(goals: Tensor, embedded: Tensor, states: Tensor, played: Array) -> dict[str, float]:
-    """Shares of `PLACES`, where a state that reads as the present one is the present, and how often the next does."""
-    counts, stays = np.zeros(len(PLACES)), list[float]()
-    for game in range(GAMES):
-        steps = np.flatnonzero(played[:, game])
-        nearest = torch.cdist(goals[steps, game], embedded[steps, game]).argmin(-1)
-        for at, found in enumerate(nearest.tolist()):
-            same = bool((states[steps[found], game] == states[steps[at], game]).all())
-            ahead = found - at
-            counts[1 if same else 0 if ahead < 0 else 2 if ahead <= 5 else 3] += 1
-        stays += (states[steps[1:], game] == states[steps[:-1], game]).all(-1).tolist()
-    found = dict(zip(PLACES, (counts / counts.sum()).tolist(), strict=True))
-    return found | {STAYS: float(np.mean(stays))}
+        ahead = policy.prior.standardised(about(torch.stack(states), policy.cfg.subgoal_columns))
+        embedded = policy.prior.encode(ahead)[0]
+    return float(explained(torch.stack(goals), embedded, torch.from_numpy(np.stack(played))))
 
 
 def take(world: str, folders: list[Path]) -> None:
@@ -175,21 +163,7 @@ def section(world: str, runs: list[Run]) -> list[str]:
     ]
     if models:
         lines += ["", *table(["at the end, mean over seeds", *(MODEL[n] for n in names)], rows)]
-    return lines + where(by)
-
-
-def where(by: dict[str, list[Run]]) -> list[str]:
-    """What the inferred subgoals of the learners that have any point at."""
-    rows = [
-        [name, *(f"{np.mean([run['lies'][place] for run in found]):.2f}" for place in (*PLACES, STAYS))]
-        for name, found in by.items()
-        if found[0]["lies"]
-    ]
-    told = (
-        "Where the state lies that is nearest to the inferred subgoal, 64 test games a seed; and how often the next "
-        "state reads as this one, which is what a subgoal one step ahead should say:"
-    )
-    return ["", told, "", *table(["shares of steps", *PLACES, STAYS], rows)] if rows else []
+    return lines
 
 
 def page(record: dict[str, Any]) -> str:

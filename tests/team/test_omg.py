@@ -356,15 +356,38 @@ def test_a_kl_that_is_averaged_weighs_less_by_the_columns():
     assert OMGConfig(kl_weight=0.1, subgoal_dim=4).kl_share == pytest.approx(0.1)
 
 
-def test_a_heavier_goal_brings_the_inferred_subgoal_nearer_to_the_selected():
+def test_a_model_that_takes_more_steps_is_nearer_to_the_selected_subgoal():
     batch, apart = episodes(), {}
-    for weight in (0.0, 1.0):
-        learner = omg(goal_weight=weight, kl_mean=True, noise=False, model_lr=3e-3, prior_updates=50)
-        for _ in range(200):
+    for steps in (1, 4):
+        learner = omg(model_updates=steps, kl_weight=1.0, selector="last", model_lr=3e-3, prior_updates=1)
+        for _ in range(30):
             learner.update(batch)
-        apart[weight] = learner.metrics()["learner/kl"]
-    assert apart[1.0] < 0.5 * apart[0.0]
-    assert OMGConfig(kl_weight=0.1).goal_share == OMGConfig(kl_weight=0.1).kl_share
+        apart[steps] = learner.metrics()["learner/kl"]
+    assert apart[4] < apart[1]
+
+
+@pytest.mark.parametrize("make", [omg, am])
+def test_a_models_memory_learns_through_time(make):
+    learner, batch = make(), episodes()
+    data = rows_of(batch, SHAPE.limit)
+    history = learner._history
+    (history(data, SHAPE.limit + 1)[3].square().sum()).backward()
+    learner.model_weights.zero_grad()
+    history.backward()
+    net, memory = learner.model.history, torch.zeros(1, data.obs.shape[1], 6)
+    for t in range(4):  # by autograd, step by step
+        said, memory = net(data.obs[t].unsqueeze(0), memory)
+    wanted = torch.autograd.grad((said[0] * (data.mask[2:3].t() > 0)).square().sum(), [net.enter, net.recur])
+    for found, by_hand in zip((net.enter.grad, net.recur.grad), wanted, strict=True):
+        torch.testing.assert_close(found, by_hand, atol=1e-5, rtol=1e-4)
+
+
+def test_a_policy_needs_no_state_even_if_subgoals_are_about_it():
+    learner, batch = omg(obs_is_state=False, subgoal_columns=(0, 2)), episodes()
+    learner.update(batch)
+    policy = learner.policy(explore=False, rows=4, rng=np.random.default_rng(0))
+    obs = {key: value[:, 0] for key, value in batch.obs.items() if key != "state"}
+    assert policy.act(obs).shape == (4, SHAPE.agents)
 
 
 def test_metrics_tell_how_much_of_a_subgoal_is_noise_and_what_the_prior_explains():

@@ -84,11 +84,6 @@ class OMGConfig(ConditionedConfig):
     kl_weight: float = setting(
         "weight of the KL terms against mean-square reconstruction", default=1e-2, ge=0
     )
-    goal_weight: float = setting(
-        "weight of the KL between the inferred and the selected subgoal; 0: that of kl_weight",
-        default=0.0,
-        ge=0,
-    )
     kl_mean: bool = setting(
         "KL is averaged over the subgoal's columns, as the error is over the state's", default=False
     )
@@ -126,11 +121,6 @@ class OMGConfig(ConditionedConfig):
     def kl_share(self) -> float:
         """The weight of a KL that is summed over the subgoal's columns."""
         return self.kl_weight / (self.subgoal_dim if self.kl_mean else 1)
-
-    @property
-    def goal_share(self) -> float:
-        """The same for the KL to the selected subgoal."""
-        return (self.goal_weight or self.kl_weight) / (self.subgoal_dim if self.kl_mean else 1)
 
 
 @learners.register("team/omg", config=OMGConfig)
@@ -209,8 +199,8 @@ class OMG(EpisodeLearner):
         self._count_steps(step, data.mask)
         self._metrics["signal_to_noise"] = _ratio(mean[:-1], noise[:-1], data.mask)
         embedded = self._embed(state)
-        self._metrics["subgoal_foreseen"] = _explained(mean[:-1], g_bar, aimed)
-        self._metrics["subgoal_is_now"] = _explained(embedded[:-1], g_bar, aimed)
+        self._metrics["subgoal_foreseen"] = explained(mean[:-1], g_bar, aimed)
+        self._metrics["subgoal_is_now"] = explained(embedded[:-1], g_bar, aimed)
         self.hits.see(mean, embedded, data.mask)
         self.q.target.track(self.updates)
 
@@ -308,7 +298,7 @@ class OMG(EpisodeLearner):
         kl = divergence(mean[:-1], log_variance[:-1], *goal)
         total = data.mask.sum()
         error, kl = (error * data.mask).sum() / total, (kl * aimed).sum() / aimed.sum().clamp(min=1)
-        loss = error + self.cfg.goal_share * kl
+        loss = error + self.cfg.kl_share * kl
         if self.predict is not None:
             predicted, accuracy = action_loss(self.predict(mean[:-1]), data.others, data.mask)
             loss = loss + self.cfg.action_weight * predicted
@@ -395,7 +385,7 @@ def _ratio(signal: Tensor, noise: Tensor, mask: Tensor) -> Tensor:
     return signal[played].std(0).mean() / noise[played].std(0).mean().clamp(min=1e-8)
 
 
-def _explained(guess: Tensor, truth: Tensor, mask: Tensor) -> Tensor:
+def explained(guess: Tensor, truth: Tensor, mask: Tensor) -> Tensor:
     """Share of the truth's variance that a guess [T, R, g] explains over played steps; below 0: worse than its mean."""
     guessed, told = guess[mask > 0], truth[mask > 0]
     return 1 - (guessed - told).square().sum() / (told - told.mean(0)).square().sum().clamp(min=1e-8)
