@@ -1,8 +1,9 @@
-"""Partners with private goals: `python benchmarks/team_goals.py [WORLD RUN ...]`.
+"""Partners with private goals: `python benchmarks/team_goals.py [WORLD RUN ... | --tried NAME=RUN ...]`.
 
 Runs are made by `twofold lab benchmarks/experiments/team_goals.yaml` (foraging) and `team_goals_prey.yaml`. Given run
 directories they are taken into team_goals.json, in place of those of the same world, learner and seed; from it
 team_goals.{md,csv,png} are written: score and steps to finish with partners never met, and what the models hold.
+`--tried` takes runs that chose the form of OMG, each with a name, seeds apart from those of the result.
 """
 
 from __future__ import annotations
@@ -46,25 +47,31 @@ Run = dict[str, Any]
 
 
 def run_of(folder: Path) -> Run:
-    """A finished run: its test with partners of both kinds, its curve, what its models held at the end."""
-    about, test = (json.loads((folder / name).read_text()) for name in ("provenance.json", "test.json"))
+    """A finished run: its scores, and what its models held at the end."""
     last = json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])
+    model = {name: last[f"learner/{name}"] for name in MODEL if f"learner/{name}" in last}
+    return scores(folder) | {"updates": last["updates"], "model": model | foresight(folder)}
+
+
+def scores(folder: Path) -> Run:
+    """Its test with partners of both kinds, and its curve."""
+    about, test = (json.loads((folder / name).read_text()) for name in ("provenance.json", "test.json"))
     words = [word for word in about["command"].split()[1:] if not word.startswith("--run=")]
     given = dict(word.lstrip("-").split("=", 1) for word in words if "=" in word)
     lines = [json.loads(line) for line in (folder / "evaluations.jsonl").read_text().splitlines()]
-    unmet = [line for line in lines if line["world"] == "test_partners"]
+    met, unmet = (
+        [line for line in lines if line["world"] == kind] for kind in ("train_partners", "test_partners")
+    )
     return {
         "learner": given["config"] if given.get("env_args.tells") != "true" else "iql_told",
         "seed": int(given["seed"]),
         "steps": lines[-1]["step"],
-        "updates": last["updates"],
         "score": test["test_partners"]["return"]["mean"],
         "length": test["test_partners"]["length"]["mean"],
         "met_score": test["train_partners"]["return"]["mean"],
+        "best_met": max(line["return"]["mean"] for line in met),
         "episodes": test["test_partners"]["return"]["episodes"],
         "last_score": unmet[-1]["return"]["mean"],
-        "model": {name: last[f"learner/{name}"] for name in MODEL if f"learner/{name}" in last}
-        | foresight(folder),
         "command": f"twofold {' '.join(words)}",
         "commit": about["commit"],
         "curve": [[line["step"], line["return"]["mean"]] for line in unmet],
@@ -117,6 +124,15 @@ def take(world: str, folders: list[Path]) -> None:
     path.write_text(json.dumps(record | {"versions": versions()}, indent=1) + "\n")
 
 
+def try_out(named: list[str]) -> None:
+    path = RESULTS / "team_goals.json"
+    record = json.loads(path.read_text())
+    record["tried"] = [
+        {"name": name} | scores(Path(folder)) for name, folder in (one.split("=", 1) for one in named)
+    ]
+    path.write_text(json.dumps(record, indent=1) + "\n")
+
+
 def spread(runs: list[Run], name: str, digits: int) -> str:
     """Mean over seeds with its 95 % interval."""
     values = np.array([run[name] for run in runs])
@@ -166,19 +182,46 @@ def section(world: str, runs: list[Run]) -> list[str]:
     return lines
 
 
+def tried(runs: list[Run]) -> list[str]:
+    """What the subgoal is about, on a seed of its own: this chose the form, by partners met."""
+    if not runs:
+        return []
+    head = ["form", "score, met", "best evaluation, met", "score, never met", "steps to finish", "made by"]
+    rows = [
+        [
+            run["name"],
+            f"{run['met_score']:.3f}",
+            f"{run['best_met']:.3f}",
+            f"{run['score']:.3f}",
+            f"{run['length']:.1f}",
+            run["commit"][:7],
+        ]
+        for run in runs
+    ]
+    told = "Foraging, one seed that the result does not use, to choose what subgoals are about; single seeds differ by 0.1."
+    return ["", "## What was tried", "", told, "", *table(head, rows)]
+
+
 def page(record: dict[str, Any]) -> str:
     lines = ["# Team: partners with private goals", ""]
     lines += [
         "The learner has one seat and sees two cells each way; its partner sees everything and goes for what its "
         "goal names (nearest, farthest, top, right in training; bottom, left, nearest to and farthest from the learner "
         "in tests). The score is the share of the food; intervals are of the mean over seeds (95 %). The policy of a "
-        "run is the best by partners met; the last one stands beside it."
+        "run is the best by partners met; the last one stands beside it.",
+        "",
+        "What each learner knows of its partner: IQL what it sees; IQL-AM in training also what the partner did; IQL-OMG in "
+        "training also which food the partner goes for, which its subgoals are about; IQL-OMG-AM both. Acting, all four see the "
+        "same. `iql_told` is IQL that is told the place of that food in every step, tests included: no model of the partner can "
+        "do better than know it.",
     ]
     for world, runs in record["worlds"].items():
         lines += section(world, runs)
+    lines += tried(record.get("tried", []))
     used = ", ".join(f"{name} {value}" for name, value in record["versions"].items())
     lines += ["", f"Versions: {used}", "", "Commands:", ""]
     commands = [run["command"] for runs in record["worlds"].values() for run in runs]
+    commands += [f"{run['command']}  # {run['commit'][:7]}" for run in record.get("tried", [])]
     return "\n".join([*lines, *(f"    {command}" for command in commands)]) + "\n"
 
 
@@ -202,7 +245,9 @@ def draw(record: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    if len(sys.argv) > 2:
+    if sys.argv[1:2] == ["--tried"]:
+        try_out(sys.argv[2:])
+    elif len(sys.argv) > 2:
         take(sys.argv[1], [Path(folder) for folder in sys.argv[2:]])
     record = json.loads((RESULTS / "team_goals.json").read_text())
     (RESULTS / "team_goals.md").write_text(page(record))

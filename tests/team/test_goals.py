@@ -141,8 +141,21 @@ def test_a_learner_that_is_told_knows_the_food_that_its_partner_goes_for():
     assert {tuple(row) for row in told} > {tuple(row) for row in told[:2]}
 
 
-def test_the_state_hides_nothing_and_ends_with_what_the_partner_goes_for():
-    near, all_seeing = (goals(GoalsConfig(sight=s, tells=True), rows=8, purpose="train") for s in (2, 0))
-    hidden, whole = (world.reset(seed=list(range(8)))[0] for world in (near, all_seeing))
+def test_the_state_hides_nothing_and_ends_with_the_food_that_the_partner_loads():
+    near, all_seeing = (goals(GoalsConfig(sight=s, tells=True), rows=64, purpose="train") for s in (2, 0))
+    hidden, whole = (world.reset(seed=list(range(64)))[0] for world in (near, all_seeing))
     np.testing.assert_array_equal(hidden["state"][:, :12], whole["obs"][:, 0, :12])
-    np.testing.assert_array_equal(hidden["state"][:, 12:], whole["obs"][:, 0, -2:])
+    assert (hidden["state"][:, 12:] == -1).all()
+    loaded = np.zeros(64, bool)
+    for _ in range(20):
+        wish = hidden["obs"][:, 0, -2:]
+        hidden, *_ = near.step(np.zeros((64, 1), np.int64))
+        food, loads = hidden["state"][:, 12:], hidden["others"][:, 0] == 5
+        np.testing.assert_array_equal((food >= 0).all(1), loads)
+        same = (food == wish).all(1)
+        assert same[loads].mean() > 0.8 if loads.any() else True  # it may stand between two
+        loaded |= loads
+    assert loaded.mean() > 0.9
+    near.reset(seed=[0] * 64)
+    near.restore(all_seeing.snapshot())
+    np.testing.assert_array_equal(near._view()["state"][:, 12:], all_seeing._view()["state"][:, 12:])

@@ -11,8 +11,9 @@ from twofold.core.seeding import Generators
 from twofold.team.agents import AgentsConfig, TeamNetworks
 from twofold.team.am import AgentModelling, AMConfig
 from twofold.team.conditioned import rows_of
+from twofold.team.hits import exists
 from twofold.team.models import divergence
-from twofold.team.omg import OMG, OMGConfig, ahead_of, load_prior
+from twofold.team.omg import OMG, OMGConfig, first_ahead, load_prior
 from twofold.team.prior import PriorConfig, PriorLearner
 from twofold.team.worlds.space import TeamShape, team_space
 
@@ -94,13 +95,18 @@ def test_selected_subgoals_are_the_priors_embeddings_of_the_chosen_states():
     assert torch.allclose(mean[t, row], embedded[t + int(step[t, row]), row])
 
 
-def test_a_subgoal_can_be_the_last_state_within_the_horizon_or_that_of_the_next_reward():
-    mask = torch.tensor([[1, 1], [1, 1], [1, 1], [1, 0.0]])
-    reward = torch.tensor([[0, 0], [1, 0], [0, 0], [0, 0.0]])
-    assert ahead_of(mask, reward, 9, rewarded=False).t().tolist() == [[4, 3, 2, 1], [3, 2, 1, 0]]
-    assert ahead_of(mask, reward, 2, rewarded=False).t().tolist() == [[2, 2, 2, 1], [2, 2, 1, 0]]
-    assert ahead_of(mask, reward, 9, rewarded=True).t().tolist() == [[2, 1, 0, 0], [0, 0, 0, 0]]
-    assert ahead_of(mask, reward, 1, rewarded=True).t().tolist() == [[0, 1, 0, 0], [0, 0, 0, 0]]
+def test_a_subgoal_can_be_the_first_state_in_which_something_is_there():
+    there = torch.tensor([[1, 0], [0, 0], [1, 0], [1, 1], [0, 0]]) > 0
+    assert first_ahead(there, 9).t().tolist() == [[2, 1, 1, 0], [3, 2, 1, 0]]
+    assert first_ahead(there, 1).t().tolist() == [[0, 1, 1, 0], [0, 0, 1, 0]]
+    learner, batch = (
+        omg(selector="first", standardise_states=True, subgoal_columns=(1,), horizon=6),
+        episodes(),
+    )
+    data = rows_of(batch, SHAPE.limit)
+    step = learner._select(data.obs, learner._improve_prior(data.obs, data), data)
+    wanted = first_ahead((data.obs[..., 1] >= 0) & (exists(data.mask) > 0), 6)
+    assert torch.equal(step, wanted) and (step > 0).any() and (step == 0).any()
 
 
 def test_the_next_state_is_valued_with_the_same_subgoal():
@@ -359,7 +365,14 @@ def test_a_kl_that_is_averaged_weighs_less_by_the_columns():
 def test_a_model_that_takes_more_steps_is_nearer_to_the_selected_subgoal():
     batch, apart = episodes(), {}
     for steps in (1, 4):
-        learner = omg(model_updates=steps, kl_weight=1.0, selector="last", model_lr=3e-3, prior_updates=1)
+        learner = omg(
+            model_updates=steps,
+            kl_weight=1.0,
+            selector="conservative",
+            noise=False,
+            model_lr=3e-3,
+            prior_updates=1,
+        )
         for _ in range(30):
             learner.update(batch)
         apart[steps] = learner.metrics()["learner/kl"]

@@ -78,6 +78,10 @@ class Prior(nn.Module):
         """States as the models see them."""
         return (state - self.centre) / self.spread
 
+    def original(self, seen: Tensor) -> Tensor:
+        """States as they were before `standardised`."""
+        return seen * self.spread + self.centre
+
     @torch.no_grad()
     def measure(self, state: Tensor, mask: Tensor) -> None:
         """Move centre and spread by the played rows of a batch [T, R, s]."""

@@ -73,9 +73,9 @@ class OMGConfig(ConditionedConfig):
         "columns of the state that subgoals are about, for example those of the partner; empty: all",
         default=(),
     )
-    selector: Literal["optimistic", "conservative", "last", "reward"] = setting(
-        "which of the next H states is the subgoal: that of highest value, of lowest (general-sum games), the last, or "
-        "the first that brings a reward, if one does",
+    selector: Literal["optimistic", "conservative", "first"] = setting(
+        "which of the next H states is the subgoal: that of highest value, of lowest (general-sum games), or the first in "
+        "which what subgoals are about is there (columns of at least 0), if any",
         default="optimistic",
     )
     horizon: int = setting("H: future states that the selector looks at", default=5, ge=1, unit="steps")
@@ -247,9 +247,9 @@ class OMG(EpisodeLearner):
 
     def _select(self, g_hat: Tensor, state: Tensor, data: RowBatch) -> Tensor:
         """How many steps ahead the subgoal of each step lies, [T, R]; 0: there is none."""
-        if self.cfg.selector in ("last", "reward"):
-            rewarded = self.cfg.selector == "reward"
-            return ahead_of(data.mask, data.reward, self.cfg.horizon, rewarded=rewarded)
+        if self.cfg.selector == "first":
+            there = (self.prior.original(state) > -1e-3).all(-1) & (exists(data.mask) > 0)
+            return first_ahead(there, self.cfg.horizon)
         return self._by_value(g_hat, state, data)
 
     @torch.no_grad()
@@ -367,16 +367,14 @@ class OMGPolicy(ConditionedPolicy):
         return mean, memory
 
 
-def ahead_of(mask: Tensor, reward: Tensor, horizon: int, *, rewarded: bool) -> Tensor:
-    """Steps [T, R] to the last state within the horizon, or to the first reward's (0: none comes)."""
-    steps, found = torch.zeros(mask.shape, dtype=torch.int64), torch.zeros(mask.shape[1], dtype=torch.int64)
-    for t in reversed(range(len(mask))):
-        if rewarded:
-            found = torch.where(reward[t] > 0, 1, torch.where(found > 0, found + 1, 0))
-        else:
-            found = torch.where(mask[t] > 0, found + 1, 0)
+def first_ahead(there: Tensor, horizon: int) -> Tensor:
+    """Steps [T, R] to the first of the next states [T + 1, R] in which something is there; 0: none within the horizon."""
+    steps = torch.zeros(len(there) - 1, *there.shape[1:], dtype=torch.int64)
+    found = torch.zeros_like(steps[0])
+    for t in reversed(range(len(steps))):
+        found = torch.where(there[t + 1], 1, torch.where(found > 0, found + 1, 0))
         steps[t] = found
-    return torch.where(steps > horizon, 0, steps) if rewarded else steps.clamp(max=horizon)
+    return torch.where(steps > horizon, 0, steps)
 
 
 def _ratio(signal: Tensor, noise: Tensor, mask: Tensor) -> Tensor:

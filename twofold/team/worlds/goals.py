@@ -17,7 +17,7 @@ from twofold.team.worlds.foraging import LOAD, MOVES, Foraging
 from twofold.team.worlds.packages import LBFConfig, lbf
 from twofold.team.worlds.partnered import Seated
 from twofold.team.worlds.prey import Prey
-from twofold.team.worlds.space import TeamObs, set_spaces, shape_of
+from twofold.team.worlds.space import Info, Seeds, Stepped, TeamObs, reset_mask, set_spaces, shape_of
 
 Goal = Literal[
     "nearest", "farthest", "top", "bottom", "left", "right", "nearest_to_mate", "farthest_from_mate"
@@ -93,7 +93,7 @@ class Nearsighted(Seated):
     """Foraging whose learner sees only what is near; an unseen thing reads as in the package: -1, -1, 0.
 
     The state, known in training alone, is what the learner's first seat would see if nothing were hidden, and behind it
-    the place of the food that its partner goes for.
+    the place of the food that its partner loaded in the step before: -1, -1 where it did not.
     """
 
     def __init__(
@@ -104,27 +104,52 @@ class Nearsighted(Seated):
         self.things = 3 * (inner.foods + inner.players)  # columns: y, x and level of each
         shape = shape_of(self.single_observation_space)
         set_spaces(self, self.num_envs, replace(shape, obs=shape.obs + 2 * tells, state=self.things + 2))
+        self._loaded = np.full((self.num_envs, 2), -1, np.float32)
+
+    def reset(self, *, seed: Seeds = None, options: Info | None = None) -> tuple[TeamObs, Info]:
+        self._loaded[reset_mask(options, self.num_envs)] = -1
+        return super().reset(seed=seed, options=options)
+
+    def step(self, actions: Array) -> Stepped:
+        joint = self.seating.fill(self._obs, actions)
+        self._loaded = self._loads(joint)
+        return self._play(joint)
+
+    def _loads(self, joint: Array) -> Array:
+        """The food beside the partner if it loads now, [N, 2]."""
+        rows, seat = np.arange(self.num_envs), self.seating.order[:, self.seating.free]
+        things = self._obs["obs"][rows, seat].reshape(self.num_envs, -1, 3)
+        food, place = things[:, : self.foods], things[:, self.foods, :2]
+        beside = (np.abs(food[..., :2] - place[:, None]).sum(-1) == 1) & (food[..., 2] > 0)
+        loads = (joint[rows, seat] == LOAD) & beside.any(-1)
+        return np.where(loads[:, None], food[rows, beside.argmax(-1), :2], -1).astype(np.float32)
 
     def _view(self) -> TeamObs:
         view = super()._view()
         obs = view["obs"]
-        wish = self._wishes()
-        view["state"] = np.concatenate([obs[:, 0, : self.things], wish], -1)
+        view["state"] = np.concatenate([obs[:, 0, : self.things], self._loaded], -1)
         if self.sight:
             things = obs[..., : self.things].reshape(*obs.shape[:2], -1, 3)
             away = np.abs(things[..., :2] - things[..., self.foods, None, :2]).max(-1)
             seen = np.where((away > self.sight)[..., None], np.array([-1, -1, 0], np.float32), things)
             obs[..., : self.things] = seen.reshape(*seen.shape[:2], -1)
         if self.tells:
-            told = np.repeat(wish[:, None], obs.shape[1], 1)
-            view["obs"] = np.concatenate([obs, told], -1)
+            view["obs"] = np.concatenate([obs, self._wishes()], -1)
         return view
 
     def _wishes(self) -> Array:
-        """Where the partner of each row goes, [N, 2]."""
+        """Where the partner of each row goes, for each seat of the learner [N, free, 2]."""
+        order, free = self.seating.order, self.seating.free
         targets = self.forager.aim(self._obs | {"goal": np.maximum(self.seating.owner, 0)})
-        wish: Array = targets[np.arange(self.num_envs), self.seating.order[:, self.seating.free]]
-        return wish.astype(np.float32)
+        wish: Array = targets[np.arange(self.num_envs)[:, None], order[:, free : free + 1]].astype(np.float32)
+        return np.repeat(wish, free, 1)
+
+    def snapshot(self) -> State:
+        return super().snapshot() | {"loaded": self._loaded.copy()}
+
+    def restore(self, snapshot: State) -> None:
+        super().restore(snapshot)
+        self._loaded = np.array(snapshot["loaded"])
 
 
 class Forager:
