@@ -25,8 +25,9 @@ from twofold.core.experience import Array
 from twofold.rows.world import make_world
 from twofold.show import style
 from twofold.store.policy_file import LoadedPolicy
+from twofold.team.hits import exists
 from twofold.team.models import about
-from twofold.team.omg import OMGPolicy, explained
+from twofold.team.omg import OMGPolicy, explained, first_ahead
 from twofold.team.seating import greedy
 
 RESULTS = Path(__file__).resolve().parent / "results" / "team"
@@ -88,9 +89,9 @@ def foresight(folder: Path) -> dict[str, float]:
 
 
 def foreseen(loaded: LoadedPolicy, purpose: str) -> float:
-    """The same with one kind of partners; a subgoal is here the state one step on, the horizon of these runs."""
+    """The same with one kind of partners."""
     world, policy = make_world(loaded.config, purpose=purpose, rows=GAMES), greedy(loaded, GAMES)
-    assert isinstance(policy, OMGPolicy) and policy.cfg.horizon == 1
+    assert isinstance(policy, OMGPolicy)
     infer, goals = policy.condition, list[Tensor]()
 
     def watched(seen: Tensor, obs: dict[str, Array]) -> tuple[Tensor, Tensor]:
@@ -101,16 +102,24 @@ def foreseen(loaded: LoadedPolicy, purpose: str) -> float:
     policy.condition = watched  # type: ignore[method-assign]
     obs, _ = world.reset(seed=[5_000 + game for game in range(GAMES)])
     policy.reset(np.ones(GAMES, bool))
-    playing, states, played = np.ones(GAMES, bool), list[Tensor](), list[Array]()
+    playing, played = np.ones(GAMES, bool), list[Array]()
+    states = [np.array(obs["state"])]
     while playing.any():
         played.append(playing.copy())
         obs, _, terminated, truncated, _ = world.step(policy.act(obs))
-        states.append(torch.from_numpy(np.array(obs["state"])))
+        states.append(np.array(obs["state"]))
         playing &= ~(terminated | truncated)
-    with torch.no_grad():
-        ahead = policy.prior.standardised(about(torch.stack(states), policy.cfg.subgoal_columns))
-        embedded = policy.prior.encode(ahead)[0]
-    return float(explained(torch.stack(goals), embedded, torch.from_numpy(np.stack(played))))
+    seen, mask = torch.from_numpy(np.stack(states)), torch.from_numpy(np.stack(played)).float()
+    return reached(policy, torch.stack(goals), about(seen, policy.cfg.subgoal_columns), mask)
+
+
+@torch.no_grad()
+def reached(policy: OMGPolicy, goals: Tensor, seen: Tensor, mask: Tensor) -> float:
+    """How much of the subgoals that came [T + 1, N] the inferred ones [T, N] explain, over played steps."""
+    step = first_ahead((seen >= 0).all(-1) & (exists(mask) > 0), policy.cfg.horizon)
+    at = (torch.arange(len(step)).unsqueeze(-1) + step).unsqueeze(-1).expand(-1, -1, seen.shape[-1])
+    embedded = policy.prior.encode(policy.prior.standardised(seen.gather(0, at)))[0]
+    return float(explained(goals, embedded, mask * (step > 0)))
 
 
 def take(world: str, folders: list[Path]) -> None:
@@ -198,7 +207,10 @@ def tried(runs: list[Run]) -> list[str]:
         ]
         for run in runs
     ]
-    told = "Foraging, one seed that the result does not use, to choose what subgoals are about; single seeds differ by 0.1."
+    told = (
+        "Foraging, one seed that the result does not use, to choose what subgoals are about (by partners met); single "
+        "seeds differ by 0.1."
+    )
     return ["", "## What was tried", "", told, "", *table(head, rows)]
 
 
@@ -210,10 +222,10 @@ def page(record: dict[str, Any]) -> str:
         "in tests). The score is the share of the food; intervals are of the mean over seeds (95 %). The policy of a "
         "run is the best by partners met; the last one stands beside it.",
         "",
-        "What each learner knows of its partner: IQL what it sees; IQL-AM in training also what the partner did; IQL-OMG in "
-        "training also which food the partner goes for, which its subgoals are about; IQL-OMG-AM both. Acting, all four see the "
-        "same. `iql_told` is IQL that is told the place of that food in every step, tests included: no model of the partner can "
-        "do better than know it.",
+        "What each learner knows of its partner: IQL what it sees; IQL-AM in training also what the partner did; "
+        "IQL-OMG in training also which food the partner loaded in the end, which is what its subgoals are about; "
+        "IQL-OMG-AM both. Acting, all four see the same. `iql_told` is IQL that is told in every step, tests included, "
+        "which food its partner goes for: what a model of the partner could win at most.",
     ]
     for world, runs in record["worlds"].items():
         lines += section(world, runs)
