@@ -74,8 +74,8 @@ class OMGConfig(ConditionedConfig):
         default=(),
     )
     selector: Literal["optimistic", "conservative", "first"] = setting(
-        "which of the next H states is the subgoal: that of highest value, of lowest (general-sum games), or the first in "
-        "which what subgoals are about is there (columns of at least 0), if any",
+        "which of the next H states is the subgoal: that of highest value, of lowest (general-sum games), or the first "
+        "in which what subgoals are about is there (columns of at least 0), if any",
         default="optimistic",
     )
     horizon: int = setting("H: future states that the selector looks at", default=5, ge=1, unit="steps")
@@ -368,7 +368,7 @@ class OMGPolicy(ConditionedPolicy):
 
 
 def first_ahead(there: Tensor, horizon: int) -> Tensor:
-    """Steps [T, R] to the first of the next states [T + 1, R] in which something is there; 0: none within the horizon."""
+    """Steps [T, R] to the first of the next states [T + 1, R] in which something is there; 0: none is near."""
     steps = torch.zeros(len(there) - 1, *there.shape[1:], dtype=torch.int64)
     found = torch.zeros_like(steps[0])
     for t in reversed(range(len(steps))):
