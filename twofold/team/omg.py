@@ -196,7 +196,6 @@ class OMG(EpisodeLearner):
         self._metrics |= self.q.improve(data, g, held=True)
         for _ in range(self.cfg.model_updates):
             self._improve_model(state, (g_bar, g_bar_log_variance), aimed, data)
-        self._count_steps(step, data.mask)
         self._metrics["signal_to_noise"] = _ratio(mean[:-1], noise[:-1], data.mask)
         embedded = self._embed(state)
         self._metrics["subgoal_foreseen"] = explained(mean[:-1], g_bar, aimed)
@@ -285,6 +284,7 @@ class OMG(EpisodeLearner):
         told = (count > 1) & (data.mask > 0)
         apart = (best - total / count.clamp(min=1))[told]
         self._metrics["selector_spread"] = apart.mean() if len(apart) else torch.zeros(())
+        self._count_steps(chosen, data.mask)
         return chosen
 
     def _improve_model(
