@@ -195,10 +195,19 @@ def tried(runs: list[Run]) -> list[str]:
     """What the subgoal is about, on a seed of its own: this chose the form, by partners met."""
     if not runs:
         return []
-    head = ["form", "score, met", "best evaluation, met", "score, never met", "steps to finish", "made by"]
+    head = [
+        "form",
+        "steps",
+        "score, met",
+        "best evaluation, met",
+        "score, never met",
+        "steps to finish",
+        "made by",
+    ]
     rows = [
         [
             run["name"],
+            f"{run['steps']:,}",
             f"{run['met_score']:.3f}",
             f"{run['best_met']:.3f}",
             f"{run['score']:.3f}",
