@@ -156,24 +156,40 @@ def table(head: list[str], rows: list[list[str]]) -> list[str]:
 
 
 def section(world: str, runs: list[Run]) -> list[str]:
-    """Scores, verdicts against IQL seed by seed, and what the models hold."""
+    """Scores beside IQL's, and what the models hold."""
     by = {name: [run for run in runs if run["learner"] == name] for name in ORDER}
     by = {name: found for name, found in by.items() if found}
-    head = ["learner", "seeds", "score, never met", "steps to finish", "score, met", "last policy, never met"]
+    first = runs[0]
+    counts = (
+        f"{first['steps']:,} steps, {first['updates']:,} updates, {first['episodes']} test episodes a run."
+    )
+    return ["", f"## {WORLDS[world]}", "", *score_table(by), "", counts, *model_table(by)]
+
+
+def score_table(by: dict[str, list[Run]]) -> list[str]:
+    head = ["learner", "seeds", "score, never met", "above IQL, seed by seed", "steps to finish"]
     rows = [
         [
             name,
             str(len(found)),
-            *(spread(found, key, digits) for key, digits in (("score", 3), ("length", 1))),
+            spread(found, "score", 3),
+            above(found, by.get("iql", [])) if name != "iql" else "",
+            spread(found, "length", 1),
             *(spread(found, key, 3) for key in ("met_score", "last_score")),
         ]
         for name, found in by.items()
     ]
-    first = runs[0]
-    lines = ["", f"## {WORLDS[world]}", "", *table(head, rows), ""]
-    lines += [
-        f"{first['steps']:,} steps, {first['updates']:,} updates, {first['episodes']} test episodes a run."
-    ]
+    return table([*head, "score, met", "last policy, never met"], rows)
+
+
+def above(runs: list[Run], plain: list[Run]) -> str:
+    """Mean difference of scores over the seeds that both have, with its 95 % interval."""
+    base = {run["seed"]: run["score"] for run in plain}
+    gains = [{"gain": run["score"] - base[run["seed"]]} for run in runs if run["seed"] in base]
+    return spread(gains, "gain", 3) if gains else ""
+
+
+def model_table(by: dict[str, list[Run]]) -> list[str]:
     models = [name for name, found in by.items() if found[0]["model"]]
     names = [name for name in MODEL if any(name in by[one][0]["model"] for one in models)]
     rows = [
@@ -186,9 +202,8 @@ def section(world: str, runs: list[Run]) -> list[str]:
         ]
         for one in models
     ]
-    if models:
-        lines += ["", *table(["at the end, mean over seeds", *(MODEL[n] for n in names)], rows)]
-    return lines
+    head = ["at the end, mean over seeds", *(MODEL[n] for n in names)]
+    return ["", *table(head, rows)] if models else []
 
 
 def tried(runs: list[Run]) -> list[str]:
