@@ -206,9 +206,10 @@ def model_table(by: dict[str, list[Run]]) -> list[str]:
     return ["", *table(head, rows)] if models else []
 
 
-def tried(runs: list[Run]) -> list[str]:
-    """What the subgoal is about, on a seed of its own: this chose the form, by partners met."""
-    if not runs:
+def tried(runs: list[Run], result: list[Run]) -> list[str]:
+    """What the subgoal is about, on a seed of its own: this chose the form."""
+    scores = [run["score"] for run in result if run["learner"] == "iql_omg"]
+    if not runs or not scores:
         return []
     head = [
         "form",
@@ -232,8 +233,9 @@ def tried(runs: list[Run]) -> list[str]:
         for run in runs
     ]
     told = (
-        "Foraging, one seed that the result does not use, to choose what subgoals are about (by partners met); single "
-        "seeds differ by 0.1."
+        "Foraging, one seed that the result does not use: every form of OMG that ran to its end, in the order in which they "
+        "were tried; both scores were in sight when the last was chosen. One seed ranks nothing (the last form has "
+        f"{min(scores):.2f} to {max(scores):.2f} on the seeds of the result), and the best of so many is flattered."
     )
     return ["", "## What was tried", "", told, "", *table(head, rows)]
 
@@ -253,7 +255,7 @@ def page(record: dict[str, Any]) -> str:
     ]
     for world, runs in record["worlds"].items():
         lines += section(world, runs)
-    lines += tried(record.get("tried", []))
+    lines += tried(record.get("tried", []), record["worlds"]["foraging"])
     used = ", ".join(f"{name} {value}" for name, value in record["versions"].items())
     lines += ["", f"Versions: {used}", "", "Commands:", ""]
     commands = [run["command"] for runs in record["worlds"].values() for run in runs]
