@@ -233,8 +233,8 @@ def tried(runs: list[Run], result: list[Run]) -> list[str]:
         for run in runs
     ]
     told = (
-        "Foraging, one seed that the result does not use: every form of OMG that ran to its end, in the order in which they "
-        "were tried; both scores were in sight when the last was chosen. One seed ranks nothing (the last form has "
+        "Foraging, one seed that the result does not use: every form of OMG that ran to its end, in the order in which "
+        "they were tried; both scores were in sight when the last was chosen. One seed ranks nothing (the last form has "
         f"{min(scores):.2f} to {max(scores):.2f} on the seeds of the result), and the best of so many is flattered."
     )
     return ["", "## What was tried", "", told, "", *table(head, rows)]
