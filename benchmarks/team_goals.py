@@ -25,9 +25,9 @@ from twofold.core.experience import Array
 from twofold.rows.world import make_world
 from twofold.show import style
 from twofold.store.policy_file import LoadedPolicy
-from twofold.team.hits import exists
+from twofold.team.hits import exists, explained, first_ahead
 from twofold.team.models import about
-from twofold.team.omg import OMGPolicy, explained, first_ahead
+from twofold.team.omg import OMGPolicy
 from twofold.team.seating import greedy
 
 RESULTS = Path(__file__).resolve().parent / "results" / "team"
@@ -234,8 +234,8 @@ def tried(runs: list[Run], result: list[Run]) -> list[str]:
     ]
     told = (
         "Foraging, one seed that the result does not use: every form of OMG that ran to its end, in the order in which "
-        "they were tried; both scores were in sight when the last was chosen. One seed ranks nothing (the last form has "
-        f"{min(scores):.2f} to {max(scores):.2f} on the seeds of the result), and the best of so many is flattered."
+        "they were tried; both scores were in sight when the last was chosen. One seed ranks nothing (the last form "
+        f"has {min(scores):.2f} to {max(scores):.2f} on the seeds of the result), and the best of so many is flattered."
     )
     return ["", "## What was tried", "", told, "", *table(head, rows)]
 

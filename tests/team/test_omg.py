@@ -11,9 +11,9 @@ from twofold.core.seeding import Generators
 from twofold.team.agents import AgentsConfig, TeamNetworks
 from twofold.team.am import AgentModelling, AMConfig
 from twofold.team.conditioned import rows_of
-from twofold.team.hits import exists
+from twofold.team.hits import exists, first_ahead
 from twofold.team.models import divergence
-from twofold.team.omg import OMG, OMGConfig, first_ahead, load_prior
+from twofold.team.omg import OMG, OMGConfig, load_prior
 from twofold.team.prior import PriorConfig, PriorLearner
 from twofold.team.worlds.space import TeamShape, team_space
 

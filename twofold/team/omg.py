@@ -34,7 +34,7 @@ from twofold.team.conditioned import (
     whom,
 )
 from twofold.team.episodes import Episode
-from twofold.team.hits import HitRatio, exists
+from twofold.team.hits import HitRatio, exists, explained, first_ahead, ratio
 from twofold.team.learning import EpisodeLearner, Given, load_named, weights_of
 from twofold.team.models import (
     ACTIVE,
@@ -196,7 +196,7 @@ class OMG(EpisodeLearner):
         self._metrics |= self.q.improve(data, g, held=True)
         for _ in range(self.cfg.model_updates):
             self._improve_model(state, (g_bar, g_bar_log_variance), aimed, data)
-        self._metrics["signal_to_noise"] = _ratio(mean[:-1], noise[:-1], data.mask)
+        self._metrics["signal_to_noise"] = ratio(mean[:-1], noise[:-1], data.mask)
         embedded = self._embed(state)
         self._metrics["subgoal_foreseen"] = explained(mean[:-1], g_bar, aimed)
         self._metrics["subgoal_is_now"] = explained(embedded[:-1], g_bar, aimed)
@@ -365,28 +365,6 @@ class OMGPolicy(ConditionedPolicy):
             now = self.prior.standardised(about(now, self.cfg.subgoal_columns))
         mean, _ = self.model(history, now)
         return mean, memory
-
-
-def first_ahead(there: Tensor, horizon: int) -> Tensor:
-    """Steps [T, R] to the first of the next states [T + 1, R] in which something is there; 0: none is near."""
-    steps = torch.zeros(len(there) - 1, *there.shape[1:], dtype=torch.int64)
-    found = torch.zeros_like(steps[0])
-    for t in reversed(range(len(steps))):
-        found = torch.where(there[t + 1], 1, torch.where(found > 0, found + 1, 0))
-        steps[t] = found
-    return torch.where(steps > horizon, 0, steps)
-
-
-def _ratio(signal: Tensor, noise: Tensor, mask: Tensor) -> Tensor:
-    """How much a subgoal's columns move with what was seen, against their noise; over played steps."""
-    played = mask > 0
-    return signal[played].std(0).mean() / noise[played].std(0).mean().clamp(min=1e-8)
-
-
-def explained(guess: Tensor, truth: Tensor, mask: Tensor) -> Tensor:
-    """Share of the truth's variance that a guess [T, R, g] explains over played steps; below 0: worse than its mean."""
-    guessed, told = guess[mask > 0], truth[mask > 0]
-    return 1 - (guessed - told).square().sum() / (told - told.mean(0)).square().sum().clamp(min=1e-8)
 
 
 def load_prior(prior: Prior, run: Path, *, obs_is_state: bool, columns: tuple[int, ...] = ()) -> None:
