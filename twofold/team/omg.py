@@ -253,7 +253,7 @@ class OMG(EpisodeLearner):
 
     @torch.no_grad()
     def _ahead(self, state: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
-        """The prior's mean and log variance of the states so many steps ahead."""
+        """The prior's mean and log variance of the states that lie as many steps ahead."""
         at = torch.arange(len(step)).unsqueeze(-1) + step
         at = at.unsqueeze(-1).expand(-1, -1, state.shape[-1])
         mean, log_variance = self.prior.encode(state.gather(0, at))
