@@ -1,8 +1,9 @@
-"""Partners with private goals: `python benchmarks/team_goals.py [WORLD RUN ...]`.
+"""Partners with private goals: `python benchmarks/team_goals.py [WORLD RUN ... | --tried NAME=RUN ...]`.
 
 Runs are made by `twofold lab benchmarks/experiments/team_goals.yaml` (foraging) and `team_goals_prey.yaml`. Given run
 directories they are taken into team_goals.json, in place of those of the same world, learner and seed; from it
 team_goals.{md,csv,png} are written: score and steps to finish with partners never met, and what the models hold.
+`--tried` takes runs that chose the form of OMG, each with a name, seeds apart from those of the result.
 """
 
 from __future__ import annotations
@@ -23,65 +24,75 @@ from twofold.base.statistics import half_interval
 from twofold.core.experience import Array
 from twofold.rows.world import make_world
 from twofold.show import style
+from twofold.store.policy_file import LoadedPolicy
+from twofold.team.hits import exists, explained, first_ahead
 from twofold.team.models import about
 from twofold.team.omg import OMGPolicy
 from twofold.team.seating import greedy
 
 RESULTS = Path(__file__).resolve().parent / "results" / "team"
-ORDER = ("iql", "iql_am", "iql_omg", "iql_omg_goal", "iql_omg_am")  # _goal: learner.goal_weight was given
-MODEL = {  # metric of the last log line -> what it is called here
+ORDER = ("iql", "iql_am", "iql_omg", "iql_omg_am", "iql_told")  # told: env_args.tells was given
+MODEL = {  # metric of the last log line, or of the games of `foresight` -> what it is called here
     "prior_explains": "prior explains",
     "prior_active": "active columns",
-    "signal_to_noise": "signal / noise",
-    "selector_spread": "selector's spread",
-    "chosen_step/1": "chose step 1 (chance 0.2)",
-    "subgoal_hit_ratio": "hit ratio",
-    "subgoal_hit_chance": "its chance",
     "model_accuracy": "partner's action foreseen",
+    "met": "subgoal foreseen, partners met",
+    "unmet": "never met",
 }
 WORLDS = {
     "foraging": "Foraging, 6 x 6, two foods that need both players, 30 steps at most",
     "prey": "Predators: the same, and each prey takes a step with probability 0.2",
 }
-PLACES = ("before", "now", "in the next 5 steps", "later")
-STAYS = "the next state reads as this one"
 GAMES = 64
 Run = dict[str, Any]
 
 
 def run_of(folder: Path) -> Run:
-    """A finished run: its test with partners of both kinds, its curve, what its models held at the end."""
-    about, test = (json.loads((folder / name).read_text()) for name in ("provenance.json", "test.json"))
+    """A finished run: its scores, and what its models held at the end."""
     last = json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])
+    model = {name: last[f"learner/{name}"] for name in MODEL if f"learner/{name}" in last}
+    return scores(folder) | {"updates": last["updates"], "model": model | foresight(folder)}
+
+
+def scores(folder: Path) -> Run:
+    """Its test with partners of both kinds, and its curve."""
+    about, test = (json.loads((folder / name).read_text()) for name in ("provenance.json", "test.json"))
     words = [word for word in about["command"].split()[1:] if not word.startswith("--run=")]
     given = dict(word.lstrip("-").split("=", 1) for word in words if "=" in word)
     lines = [json.loads(line) for line in (folder / "evaluations.jsonl").read_text().splitlines()]
-    unmet = [line for line in lines if line["world"] == "test_partners"]
+    met, unmet = (
+        [line for line in lines if line["world"] == kind] for kind in ("train_partners", "test_partners")
+    )
     return {
-        "learner": given["config"] + ("_goal" if "learner.goal_weight" in given else ""),
+        "learner": given["config"] if given.get("env_args.tells") != "true" else "iql_told",
         "seed": int(given["seed"]),
         "steps": lines[-1]["step"],
-        "updates": last["updates"],
         "score": test["test_partners"]["return"]["mean"],
         "length": test["test_partners"]["length"]["mean"],
         "met_score": test["train_partners"]["return"]["mean"],
+        "best_met": max(line["return"]["mean"] for line in met),
         "episodes": test["test_partners"]["return"]["episodes"],
         "last_score": unmet[-1]["return"]["mean"],
-        "model": {name: last[f"learner/{name}"] for name in MODEL if f"learner/{name}" in last},
-        "lies": lies(folder),
         "command": f"twofold {' '.join(words)}",
         "commit": about["commit"],
         "curve": [[line["step"], line["return"]["mean"]] for line in unmet],
     }
 
 
-def lies(folder: Path) -> dict[str, float]:
-    """Of 64 games: how often the state nearest to the inferred subgoal is a past one, this one, one ahead."""
+def foresight(folder: Path) -> dict[str, float]:
+    """Share of the subgoals' variance that inference explains in 64 games with partners met, and never met."""
     loaded = load_policy(folder)
-    world, policy = make_world(loaded.config, purpose="test_partners", rows=GAMES), greedy(loaded, GAMES)
-    if not isinstance(policy, OMGPolicy):
+    if not isinstance(greedy(loaded, GAMES), OMGPolicy):
         return {}
-    columns, infer, goals = policy.cfg.subgoal_columns, policy.condition, list[Tensor]()
+    worlds = {"met": "train_partners", "unmet": "test_partners"}
+    return {name: foreseen(loaded, purpose) for name, purpose in worlds.items()}
+
+
+def foreseen(loaded: LoadedPolicy, purpose: str) -> float:
+    """The same with one kind of partners."""
+    world, policy = make_world(loaded.config, purpose=purpose, rows=GAMES), greedy(loaded, GAMES)
+    assert isinstance(policy, OMGPolicy)
+    infer, goals = policy.condition, list[Tensor]()
 
     def watched(seen: Tensor, obs: dict[str, Array]) -> tuple[Tensor, Tensor]:
         found = infer(seen, obs)
@@ -91,31 +102,24 @@ def lies(folder: Path) -> dict[str, float]:
     policy.condition = watched  # type: ignore[method-assign]
     obs, _ = world.reset(seed=[5_000 + game for game in range(GAMES)])
     policy.reset(np.ones(GAMES, bool))
-    playing, seen, played = np.ones(GAMES, bool), list[Tensor](), list[Array]()
+    playing, played = np.ones(GAMES, bool), list[Array]()
+    states = [np.array(obs["state"])]
     while playing.any():
-        seen.append(torch.from_numpy(np.array(obs["obs"][:, 0])))
         played.append(playing.copy())
         obs, _, terminated, truncated, _ = world.step(policy.act(obs))
+        states.append(np.array(obs["state"]))
         playing &= ~(terminated | truncated)
-    with torch.no_grad():
-        states = about(torch.stack(seen), columns)
-        embedded = policy.prior.encode(policy.prior.standardised(states))[0]
-    return places(torch.stack(goals), embedded, states, np.stack(played))
+    seen, mask = torch.from_numpy(np.stack(states)), torch.from_numpy(np.stack(played)).float()
+    return reached(policy, torch.stack(goals), about(seen, policy.cfg.subgoal_columns), mask)
 
 
-def places(goals: Tensor, embedded: Tensor, states: Tensor, played: Array) -> dict[str, float]:
-    """Shares of `PLACES`, where a state that reads as the present one is the present, and how often the next does."""
-    counts, stays = np.zeros(len(PLACES)), list[float]()
-    for game in range(GAMES):
-        steps = np.flatnonzero(played[:, game])
-        nearest = torch.cdist(goals[steps, game], embedded[steps, game]).argmin(-1)
-        for at, found in enumerate(nearest.tolist()):
-            same = bool((states[steps[found], game] == states[steps[at], game]).all())
-            ahead = found - at
-            counts[1 if same else 0 if ahead < 0 else 2 if ahead <= 5 else 3] += 1
-        stays += (states[steps[1:], game] == states[steps[:-1], game]).all(-1).tolist()
-    found = dict(zip(PLACES, (counts / counts.sum()).tolist(), strict=True))
-    return found | {STAYS: float(np.mean(stays))}
+@torch.no_grad()
+def reached(policy: OMGPolicy, goals: Tensor, seen: Tensor, mask: Tensor) -> float:
+    """How much of the subgoals that came [T + 1, N] the inferred ones [T, N] explain, over played steps."""
+    step = first_ahead((seen >= 0).all(-1) & (exists(mask) > 0), policy.cfg.horizon)
+    at = (torch.arange(len(step)).unsqueeze(-1) + step).unsqueeze(-1).expand(-1, -1, seen.shape[-1])
+    embedded = policy.prior.encode(policy.prior.standardised(seen.gather(0, at)))[0]
+    return float(explained(goals, embedded, mask * (step > 0)))
 
 
 def take(world: str, folders: list[Path]) -> None:
@@ -127,6 +131,15 @@ def take(world: str, folders: list[Path]) -> None:
         runs[key] for key in sorted(runs, key=lambda one: (ORDER.index(one[0]), one[1]))
     ]
     path.write_text(json.dumps(record | {"versions": versions()}, indent=1) + "\n")
+
+
+def try_out(named: list[str]) -> None:
+    path = RESULTS / "team_goals.json"
+    record = json.loads(path.read_text())
+    record["tried"] = [
+        {"name": name} | scores(Path(folder)) for name, folder in (one.split("=", 1) for one in named)
+    ]
+    path.write_text(json.dumps(record, indent=1) + "\n")
 
 
 def spread(runs: list[Run], name: str, digits: int) -> str:
@@ -143,24 +156,40 @@ def table(head: list[str], rows: list[list[str]]) -> list[str]:
 
 
 def section(world: str, runs: list[Run]) -> list[str]:
-    """Scores, verdicts against IQL seed by seed, and what the models hold."""
+    """Scores beside IQL's, and what the models hold."""
     by = {name: [run for run in runs if run["learner"] == name] for name in ORDER}
     by = {name: found for name, found in by.items() if found}
-    head = ["learner", "seeds", "score, never met", "steps to finish", "score, met", "last policy, never met"]
+    first = runs[0]
+    counts = (
+        f"{first['steps']:,} steps, {first['updates']:,} updates, {first['episodes']} test episodes a run."
+    )
+    return ["", f"## {WORLDS[world]}", "", *score_table(by), "", counts, *model_table(by)]
+
+
+def score_table(by: dict[str, list[Run]]) -> list[str]:
+    head = ["learner", "seeds", "score, never met", "above IQL, seed by seed", "steps to finish"]
     rows = [
         [
             name,
             str(len(found)),
-            *(spread(found, key, digits) for key, digits in (("score", 3), ("length", 1))),
+            spread(found, "score", 3),
+            above(found, by.get("iql", [])) if name != "iql" else "",
+            spread(found, "length", 1),
             *(spread(found, key, 3) for key in ("met_score", "last_score")),
         ]
         for name, found in by.items()
     ]
-    first = runs[0]
-    lines = ["", f"## {WORLDS[world]}", "", *table(head, rows), ""]
-    lines += [
-        f"{first['steps']:,} steps, {first['updates']:,} updates, {first['episodes']} test episodes a run."
-    ]
+    return table([*head, "score, met", "last policy, never met"], rows)
+
+
+def above(runs: list[Run], plain: list[Run]) -> str:
+    """Mean difference of scores over the seeds that both have, with its 95 % interval."""
+    base = {run["seed"]: run["score"] for run in plain}
+    gains = [{"gain": run["score"] - base[run["seed"]]} for run in runs if run["seed"] in base]
+    return spread(gains, "gain", 3) if gains else ""
+
+
+def model_table(by: dict[str, list[Run]]) -> list[str]:
     models = [name for name, found in by.items() if found[0]["model"]]
     names = [name for name in MODEL if any(name in by[one][0]["model"] for one in models)]
     rows = [
@@ -173,23 +202,42 @@ def section(world: str, runs: list[Run]) -> list[str]:
         ]
         for one in models
     ]
-    if models:
-        lines += ["", *table(["at the end, mean over seeds", *(MODEL[n] for n in names)], rows)]
-    return lines + where(by)
+    head = ["at the end, mean over seeds", *(MODEL[n] for n in names)]
+    return ["", *table(head, rows)] if models else []
 
 
-def where(by: dict[str, list[Run]]) -> list[str]:
-    """What the inferred subgoals of the learners that have any point at."""
+def tried(runs: list[Run], result: list[Run]) -> list[str]:
+    """What the subgoal is about, on a seed of its own: this chose the form."""
+    scores = [run["score"] for run in result if run["learner"] == "iql_omg"]
+    if not runs or not scores:
+        return []
+    head = [
+        "form",
+        "steps",
+        "score, met",
+        "best evaluation, met",
+        "score, never met",
+        "steps to finish",
+        "made by",
+    ]
     rows = [
-        [name, *(f"{np.mean([run['lies'][place] for run in found]):.2f}" for place in (*PLACES, STAYS))]
-        for name, found in by.items()
-        if found[0]["lies"]
+        [
+            run["name"],
+            f"{run['steps']:,}",
+            f"{run['met_score']:.3f}",
+            f"{run['best_met']:.3f}",
+            f"{run['score']:.3f}",
+            f"{run['length']:.1f}",
+            run["commit"][:7],
+        ]
+        for run in runs
     ]
     told = (
-        "Where the state lies that is nearest to the inferred subgoal, 64 test games a seed; and how often the next "
-        "state reads as this one, which is what a subgoal one step ahead should say:"
+        "Foraging, one seed that the result does not use: every form of OMG that ran to its end, in the order in which "
+        "they were tried; both scores were in sight when the last was chosen. One seed ranks nothing (the last form "
+        f"has {min(scores):.2f} to {max(scores):.2f} on the seeds of the result), and the best of so many is flattered."
     )
-    return ["", told, "", *table(["shares of steps", *PLACES, STAYS], rows)] if rows else []
+    return ["", "## What was tried", "", told, "", *table(head, rows)]
 
 
 def page(record: dict[str, Any]) -> str:
@@ -198,13 +246,20 @@ def page(record: dict[str, Any]) -> str:
         "The learner has one seat and sees two cells each way; its partner sees everything and goes for what its "
         "goal names (nearest, farthest, top, right in training; bottom, left, nearest to and farthest from the learner "
         "in tests). The score is the share of the food; intervals are of the mean over seeds (95 %). The policy of a "
-        "run is the best by partners met; the last one stands beside it."
+        "run is the best by partners met; the last one stands beside it.",
+        "",
+        "What each learner knows of its partner: IQL what it sees; IQL-AM in training also what the partner did; "
+        "IQL-OMG in training also which food the partner loaded in the end, which is what its subgoals are about; "
+        "IQL-OMG-AM both. Acting, all four see the same. `iql_told` is IQL that is told in every step, tests included, "
+        "which food its partner goes for: what a model of the partner could win at most.",
     ]
     for world, runs in record["worlds"].items():
         lines += section(world, runs)
+    lines += tried(record.get("tried", []), record["worlds"]["foraging"])
     used = ", ".join(f"{name} {value}" for name, value in record["versions"].items())
     lines += ["", f"Versions: {used}", "", "Commands:", ""]
     commands = [run["command"] for runs in record["worlds"].values() for run in runs]
+    commands += [f"{run['command']}  # {run['commit'][:7]}" for run in record.get("tried", [])]
     return "\n".join([*lines, *(f"    {command}" for command in commands)]) + "\n"
 
 
@@ -228,7 +283,9 @@ def draw(record: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    if len(sys.argv) > 2:
+    if sys.argv[1:2] == ["--tried"]:
+        try_out(sys.argv[2:])
+    elif len(sys.argv) > 2:
         take(sys.argv[1], [Path(folder) for folder in sys.argv[2:]])
     record = json.loads((RESULTS / "team_goals.json").read_text())
     (RESULTS / "team_goals.md").write_text(page(record))

@@ -66,6 +66,12 @@ OTHER: dict[str, Small] = {
     "matd3": ("", "mpe_spread", {"networks": VECTOR}, ("mpe2",)),
     "iql_omg": ("", "two_step", {"networks": AGENTS, "learner": {**MODELS, "history": 8}}, ()),
     "iql_omg_am": ("", "two_step", {"networks": AGENTS, "learner": {**MODELS, "history": 8}}, ()),
+    "iql_omg_goals": (
+        "",
+        "lbf_goals",
+        {"networks": AGENTS, "learner": {"model_hidden": 8, "history": 8}, "env_args": {"time_limit": 10}},
+        ("lbforaging",),
+    ),
     "omg_prior": ("", "two_step", {"networks": AGENTS, "learner": MODELS}, ()),
 }
 ALGORITHMS: dict[str, Preset] = {preset.name: preset for preset in presets("algs")}

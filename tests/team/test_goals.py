@@ -29,14 +29,14 @@ def seen(own=OWN, mate=MATE, food=FOOD):
     ],
 )  # fmt: skip
 def test_a_partner_goes_for_the_food_that_its_goal_names(goal, target):
-    policy = Forager(goal, 2, rows=1, players=2, size=SIZE)
+    policy = Forager((goal,), 2, rows=1, players=2, size=SIZE)
     action = policy.act(seen())
     assert policy.target[0, 0].tolist() == target
     assert action[0, 0] in ((2,) if target == [6, 2] else (1, 4))  # south, or one of two shortest ways
 
 
 def test_a_partner_stays_with_its_food_until_it_is_eaten():
-    policy = Forager("farthest", 2, rows=1, players=2, size=SIZE)
+    policy = Forager(("farthest",), 2, rows=1, players=2, size=SIZE)
     policy.act(seen())
     policy.act(seen(own=[1, 5, 1]))  # now the other food is farther
     assert policy.target[0, 0].tolist() == [1, 6]
@@ -47,7 +47,7 @@ def test_a_partner_stays_with_its_food_until_it_is_eaten():
 
 
 def test_a_partner_loads_beside_its_food_and_walks_around_others():
-    policy = Forager("top", 2, rows=1, players=2, size=SIZE)
+    policy = Forager(("top",), 2, rows=1, players=2, size=SIZE)
     assert policy.act(seen(own=[1, 5, 1]))[0, 0] == 5
     policy.reset(np.ones(1, bool))
     assert policy.act(seen(own=[1, 3, 1], mate=[1, 4, 1]))[0, 0] != 4  # somebody stands there
@@ -63,7 +63,7 @@ def test_the_world_keeps_the_contract_and_has_one_seat():
 def test_two_partners_of_one_goal_eat_together():
     world = goals(GoalsConfig(met=("top",), unmet=("left",)), rows=16, purpose="train")
     obs, _ = world.reset(seed=list(range(16)), options={"reset_mask": np.ones(16, bool)})
-    mate = Forager("top", 2, rows=16, players=1, size=SIZE)
+    mate = Forager(("top",), 2, rows=16, players=1, size=SIZE)
     foraged = np.zeros(16)
     for _ in range(49):
         obs, _, _, _, info = world.step(mate.act({"obs": obs["obs"][..., :-2]}))
@@ -73,7 +73,7 @@ def test_two_partners_of_one_goal_eat_together():
 
 def test_goals_of_tests_are_never_met_before():
     trained, tested = (goals(GoalsConfig(), rows=1, purpose=p) for p in ("train", "test_partners"))
-    first, second = ({policy.goal for policy in world.seating.policies} for world in (trained, tested))
+    first, second = (set(world.forager.goals) for world in (trained, tested))
     assert len(first) == len(second) == 4 and not first & second
     with pytest.raises(ConfigError, match="none in common"):
         GoalsConfig(met=("top",), unmet=("top",))
@@ -122,9 +122,40 @@ def test_prey_walk_to_free_cells_the_same_way_after_a_resume():
 
 
 def test_a_partner_follows_its_prey():
-    policy = Forager("top", 2, rows=1, players=2, size=SIZE, walks=True)
+    policy = Forager(("top",), 2, rows=1, players=2, size=SIZE, walks=True)
     policy.act(seen())
     policy.act(seen(food=[[2, 6, 2], [6, 2, 2]]))
     assert policy.target[0, 0].tolist() == [2, 6]
     policy.act(seen(food=[[7, 2, 2], [-1, -1, 0]]))  # it was caught: the other one
     assert policy.target[0, 0].tolist() == [7, 2]
+
+
+def test_a_learner_that_is_told_knows_the_food_that_its_partner_goes_for():
+    world = goals(GoalsConfig(tells=True, sight=2, time_limit=20), rows=64, purpose="train")
+    obs, _ = world.reset(seed=list(range(64)))
+    for _ in range(5):
+        told = obs["obs"][:, 0, -2:].copy()
+        obs, *_ = world.step(np.zeros((64, 1), np.int64))
+        partner = world.seating.order[:, 1]
+        np.testing.assert_array_equal(told, world.forager.target[np.arange(64), partner])
+    assert {tuple(row) for row in told} > {tuple(row) for row in told[:2]}
+
+
+def test_the_state_hides_nothing_and_ends_with_the_food_that_the_partner_loads():
+    near, all_seeing = (goals(GoalsConfig(sight=s, tells=True), rows=64, purpose="train") for s in (2, 0))
+    hidden, whole = (world.reset(seed=list(range(64)))[0] for world in (near, all_seeing))
+    np.testing.assert_array_equal(hidden["state"][:, :12], whole["obs"][:, 0, :12])
+    assert (hidden["state"][:, 12:] == -1).all()
+    loaded = np.zeros(64, bool)
+    for _ in range(20):
+        wish = hidden["obs"][:, 0, -2:]
+        hidden, *_ = near.step(np.zeros((64, 1), np.int64))
+        food, loads = hidden["state"][:, 12:], hidden["others"][:, 0] == 5
+        np.testing.assert_array_equal((food >= 0).all(1), loads)
+        same = (food == wish).all(1)
+        assert same[loads].mean() > 0.8 if loads.any() else True  # it may stand between two
+        loaded |= loads
+    assert loaded.mean() > 0.9
+    near.reset(seed=[0] * 64)
+    near.restore(all_seeing.snapshot())
+    np.testing.assert_array_equal(near._view()["state"][:, 12:], all_seeing._view()["state"][:, 12:])

@@ -11,6 +11,7 @@ from twofold.core.seeding import Generators
 from twofold.team.agents import AgentsConfig, TeamNetworks
 from twofold.team.am import AgentModelling, AMConfig
 from twofold.team.conditioned import rows_of
+from twofold.team.hits import exists, first_ahead
 from twofold.team.models import divergence
 from twofold.team.omg import OMG, OMGConfig, load_prior
 from twofold.team.prior import PriorConfig, PriorLearner
@@ -75,7 +76,7 @@ def test_the_selector_takes_the_best_or_worst_of_the_next_states(selector, wante
     worth = torch.randn(3, SHAPE.limit, data.mask.shape[1], generator=torch.Generator().manual_seed(1))
     calls = iter(worth)
     monkeypatch.setattr(learner.q, "peek", lambda *_: next(calls).unsqueeze(-1).expand(-1, -1, SHAPE.actions))
-    _, _, step = learner._select(zero, data.obs, data)
+    step = learner._select(zero, data.obs, data)
     length = data.mask.sum(0).long()
     for t in range(SHAPE.limit):
         for row in range(data.mask.shape[1]):
@@ -87,10 +88,25 @@ def test_the_selector_takes_the_best_or_worst_of_the_next_states(selector, wante
 def test_selected_subgoals_are_the_priors_embeddings_of_the_chosen_states():
     learner, batch = omg(horizon=2), episodes()
     data, zero = prepared(learner, batch)
-    mean, _, step = learner._select(zero, data.obs, data)
+    step = learner._select(zero, data.obs, data)
+    mean, _ = learner._ahead(data.obs, step)
     embedded = learner.prior.encode(data.obs)[0]
     t, row = 1, 3
     assert torch.allclose(mean[t, row], embedded[t + int(step[t, row]), row])
+
+
+def test_a_subgoal_can_be_the_first_state_in_which_something_is_there():
+    there = torch.tensor([[1, 0], [0, 0], [1, 0], [1, 1], [0, 0]]) > 0
+    assert first_ahead(there, 9).t().tolist() == [[2, 1, 1, 0], [3, 2, 1, 0]]
+    assert first_ahead(there, 1).t().tolist() == [[0, 1, 1, 0], [0, 0, 1, 0]]
+    learner, batch = (
+        omg(selector="first", standardise_states=True, subgoal_columns=(1,), horizon=6),
+        episodes(),
+    )
+    data = rows_of(batch, SHAPE.limit)
+    step = learner._select(data.obs, learner._improve_prior(data.obs, data), data)
+    wanted = first_ahead((data.obs[..., 1] >= 0) & (exists(data.mask) > 0), 6)
+    assert torch.equal(step, wanted) and (step > 0).any() and (step == 0).any()
 
 
 def test_the_next_state_is_valued_with_the_same_subgoal():
@@ -337,7 +353,7 @@ def test_the_history_before_does_not_know_this_step():
 def test_without_noise_the_selector_chooses_the_same_twice():
     learner, batch = omg(noise=False, model_columns="uniform"), episodes()
     data, zero = prepared(learner, batch)
-    first, second = (learner._select(zero, data.obs, data)[2] for _ in range(2))
+    first, second = (learner._select(zero, data.obs, data) for _ in range(2))
     assert torch.equal(first, second) and learner._metrics["selector_spread"] > 0
 
 
@@ -346,15 +362,45 @@ def test_a_kl_that_is_averaged_weighs_less_by_the_columns():
     assert OMGConfig(kl_weight=0.1, subgoal_dim=4).kl_share == pytest.approx(0.1)
 
 
-def test_a_heavier_goal_brings_the_inferred_subgoal_nearer_to_the_selected():
+def test_a_model_that_takes_more_steps_is_nearer_to_the_selected_subgoal():
     batch, apart = episodes(), {}
-    for weight in (0.0, 1.0):
-        learner = omg(goal_weight=weight, kl_mean=True, noise=False, model_lr=3e-3, prior_updates=50)
-        for _ in range(200):
+    for steps in (1, 4):
+        learner = omg(
+            model_updates=steps,
+            kl_weight=1.0,
+            selector="conservative",
+            noise=False,
+            model_lr=3e-3,
+            prior_updates=1,
+        )
+        for _ in range(30):
             learner.update(batch)
-        apart[weight] = learner.metrics()["learner/kl"]
-    assert apart[1.0] < 0.5 * apart[0.0]
-    assert OMGConfig(kl_weight=0.1).goal_share == OMGConfig(kl_weight=0.1).kl_share
+        apart[steps] = learner.metrics()["learner/kl"]
+    assert apart[4] < apart[1]
+
+
+@pytest.mark.parametrize("make", [omg, am])
+def test_a_models_memory_learns_through_time(make):
+    learner, batch = make(), episodes()
+    data = rows_of(batch, SHAPE.limit)
+    history = learner._history
+    (history(data, SHAPE.limit + 1)[3].square().sum()).backward()
+    learner.model_weights.zero_grad()
+    history.backward()
+    net, memory = learner.model.history, torch.zeros(1, data.obs.shape[1], 6)
+    for t in range(4):  # by autograd, step by step
+        said, memory = net(data.obs[t].unsqueeze(0), memory)
+    wanted = torch.autograd.grad((said[0] * (data.mask[2:3].t() > 0)).square().sum(), [net.enter, net.recur])
+    for found, by_hand in zip((net.enter.grad, net.recur.grad), wanted, strict=True):
+        torch.testing.assert_close(found, by_hand, atol=1e-5, rtol=1e-4)
+
+
+def test_a_policy_needs_no_state_even_if_subgoals_are_about_it():
+    learner, batch = omg(obs_is_state=False, subgoal_columns=(0, 2)), episodes()
+    learner.update(batch)
+    policy = learner.policy(explore=False, rows=4, rng=np.random.default_rng(0))
+    obs = {key: value[:, 0] for key, value in batch.obs.items() if key != "state"}
+    assert policy.act(obs).shape == (4, SHAPE.agents)
 
 
 def test_metrics_tell_how_much_of_a_subgoal_is_noise_and_what_the_prior_explains():

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Unpack
 
 import numpy as np
-from torch import Tensor, autograd
+import torch
+from torch import Tensor
 
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array
@@ -55,17 +56,17 @@ class AgentModelling(EpisodeLearner):
         """The model learns to predict, then the Q network learns with its embeddings."""
         data = rows_of(batch, steps, self.nets.place)
         self.q.take(batch, steps)
-        memory = self._history(data.obs, self.shape.limit + 1)
-        embedding, _ = self.model(data.obs.flatten(0, 1), memory.flatten(0, 1))
-        embedding = embedding.view(steps + 1, -1, self.cfg.embedding)
-        self._improve_model(embedding[:-1], data)
+        for _ in range(self.cfg.model_updates):
+            embedding = torch.tanh(self._history(data, self.shape.limit + 1))
+            self._improve_model(embedding[:-1], data)
         self._metrics |= self.q.improve(data, embedding.detach(), held=False)
         self.q.target.track(self.updates)
 
     def _improve_model(self, embedding: Tensor, data: RowBatch) -> None:
         loss, accuracy = action_loss(self.model.predict(embedding), data.others, data.mask)
         self.model_weights.zero_grad()
-        autograd.backward(loss)
+        torch.autograd.backward(loss)
+        self._history.backward()
         self._metrics["model_grad_norm"] = self.model_weights.descend()
         self._metrics |= {"model_loss": loss.detach(), "model_accuracy": accuracy}
 

@@ -19,6 +19,7 @@ from twofold.nets import copy_of
 from twofold.nets.recurrent import Recurrent, Unroll
 from twofold.team.agents import TeamNetworks, TeamPolicy, agents_first
 from twofold.team.episodes import Episode
+from twofold.team.hits import exists
 from twofold.team.learner import cut
 from twofold.team.learning import AgentUnroll, TeamConfig, lambda_returns, load_states, states_of, weights_of
 from twofold.team.optimise import Kept, RewardScale, Target
@@ -39,6 +40,9 @@ class ConditionedConfig(TeamConfig):
     )
     history: int = setting("width of the model's memory", default=96, ge=1)
     model_lr: float = setting("learning rate of the model", default=5e-4, gt=0)
+    model_updates: int = setting(
+        "steps of the model on the batch of an update of Q", default=1, ge=1, unit="steps"
+    )
 
 
 @dataclass(frozen=True)
@@ -173,20 +177,29 @@ class ConditionedQ:
 
 
 class History:
-    """The memory of a model before every step of rows [T, R, d], in room that is made once."""
+    """What a model's memory says after every step of rows [T, R, d], in room that is made once."""
 
     def __init__(self, net: Recurrent) -> None:
         self.net = net
         self._room: Unroll | None = None
+        self._said = torch.zeros(0)
 
-    def __call__(self, obs: Tensor, limit: int) -> Tensor:
-        """[T, R, h]; gradients stop there, step by step."""
-        steps, rows = obs.shape[:2]
+    def __call__(self, data: RowBatch, limit: int) -> Tensor:
+        """[T + 1, R, outputs], 0 behind the ends: gradients collect there until `backward` takes them through time."""
+        steps, rows = data.obs.shape[:2]
         if self._room is None or self._room.rows != rows:
             self._room = Unroll(self.net, limit, rows)
-        self._room.x[0, :steps] = obs
-        self._room.forward(self.net, steps)
-        return self._room.before[0, :steps].clone()
+        there = exists(data.mask)
+        self._room.live[:steps] = there.sum(1).cpu().numpy()
+        self._room.x[0, :steps] = data.obs
+        said = self._room.forward(self.net, steps)[0]
+        self._said = said.masked_fill(there.unsqueeze(-1) == 0, 0.0).requires_grad_()
+        return self._said
+
+    def backward(self) -> None:
+        """Write the gradients of the network's weights, once those of what it said are there."""
+        assert self._room is not None and self._said.grad is not None
+        self._room.backward(self.net, self._said.grad.unsqueeze(0))
 
 
 class ConditionedPolicy(ABC):

@@ -1,4 +1,4 @@
-"""Whether inferred subgoals are reached, beside what chance would reach."""
+"""Which states are subgoals, and whether inferred ones are reached, beside what chance would reach."""
 
 from __future__ import annotations
 
@@ -57,3 +57,25 @@ class HitRatio:
 def exists(mask: Tensor) -> Tensor:
     """State t exists if step t - 1 was played: [T, R] -> [T + 1, R]."""
     return torch.cat([torch.ones_like(mask[:1]), mask])
+
+
+def first_ahead(there: Tensor, horizon: int) -> Tensor:
+    """Steps [T, R] to the first of the next states [T + 1, R] in which something is there; 0: none is near."""
+    steps = torch.zeros(len(there) - 1, *there.shape[1:], dtype=torch.int64)
+    found = torch.zeros_like(steps[0])
+    for t in reversed(range(len(steps))):
+        found = torch.where(there[t + 1], 1, torch.where(found > 0, found + 1, 0))
+        steps[t] = found
+    return torch.where(steps > horizon, 0, steps)
+
+
+def ratio(signal: Tensor, noise: Tensor, mask: Tensor) -> Tensor:
+    """How much a subgoal's columns move with what was seen, against their noise; over played steps."""
+    played = mask > 0
+    return signal[played].std(0).mean() / noise[played].std(0).mean().clamp(min=1e-8)
+
+
+def explained(guess: Tensor, truth: Tensor, mask: Tensor) -> Tensor:
+    """Share of the truth's variance that a guess [T, R, g] explains over played steps; below 0: worse than its mean."""
+    guessed, told = guess[mask > 0], truth[mask > 0]
+    return 1 - (guessed - told).square().sum() / (told - told.mean(0)).square().sum().clamp(min=1e-8)

@@ -78,6 +78,10 @@ class Prior(nn.Module):
         """States as the models see them."""
         return (state - self.centre) / self.spread
 
+    def original(self, seen: Tensor) -> Tensor:
+        """States as they were before `standardised`."""
+        return seen * self.spread + self.centre
+
     @torch.no_grad()
     def measure(self, state: Tensor, mask: Tensor) -> None:
         """Move centre and spread by the played rows of a batch [T, R, s]."""
@@ -139,12 +143,20 @@ class SubgoalModel(nn.Module):
     """The CVAE: q_phi(g | history, s) infers the subgoal, p_theta(s | g, history) explains the state by it."""
 
     def __init__(
-        self, obs: int, state: int, *, history: int, hidden: int, size: int, generator: torch.Generator
+        self,
+        obs: int,
+        seen: int,
+        state: int,
+        *,
+        history: int,
+        hidden: int,
+        size: int,
+        generator: torch.Generator,
     ) -> None:
         super().__init__()
         self.size = size
         self.history = Recurrent(obs, history, history, generator=generator)
-        self.infer = Gaussian(history + state, hidden, size, generator=generator)
+        self.infer = Gaussian(history + seen, hidden, size, generator=generator)
         self.explain = MLP(size + history, (hidden,), state, generator=generator)
 
     def remember(self, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
@@ -156,9 +168,9 @@ class SubgoalModel(nn.Module):
         """The history up to the step before, [R, h]."""
         return self.history.out(memory.unsqueeze(0)).squeeze(0)
 
-    def forward(self, history: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """history [..., h], state [..., s] -> mean and log variance of the subgoal."""
-        mean, log_variance = self.infer(torch.cat([history, state], -1))
+    def forward(self, history: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
+        """history [..., h], what is seen now [..., s] -> mean and log variance of the subgoal."""
+        mean, log_variance = self.infer(torch.cat([history, seen], -1))
         return mean, log_variance
 
 

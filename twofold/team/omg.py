@@ -34,7 +34,7 @@ from twofold.team.conditioned import (
     whom,
 )
 from twofold.team.episodes import Episode
-from twofold.team.hits import HitRatio, exists
+from twofold.team.hits import HitRatio, exists, explained, first_ahead, ratio
 from twofold.team.learning import EpisodeLearner, Given, load_named, weights_of
 from twofold.team.models import (
     ACTIVE,
@@ -65,14 +65,17 @@ class OMGConfig(ConditionedConfig):
         "Q sees zeros in place of subgoals until the prior is frozen; needs model_columns=zero", default=False
     )
     obs_is_state: bool = setting(
-        "subgoals are about the agent's observations; false: about the global state", default=True
+        "subgoals are about the agent's observations; false: about the global state, known in training alone, and "
+        "inferred from observations",
+        default=True,
     )
     subgoal_columns: tuple[int, ...] = setting(
         "columns of the state that subgoals are about, for example those of the partner; empty: all",
         default=(),
     )
-    selector: Literal["optimistic", "conservative"] = setting(
-        "which future state is the subgoal: of highest value, or of lowest (general-sum games)",
+    selector: Literal["optimistic", "conservative", "first"] = setting(
+        "which of the next H states is the subgoal: that of highest value, of lowest (general-sum games), or the first "
+        "in which what subgoals are about is there (columns of at least 0), if any",
         default="optimistic",
     )
     horizon: int = setting("H: future states that the selector looks at", default=5, ge=1, unit="steps")
@@ -80,11 +83,6 @@ class OMGConfig(ConditionedConfig):
     model_hidden: int = setting("width of the models' encoders and decoders", default=128, ge=1)
     kl_weight: float = setting(
         "weight of the KL terms against mean-square reconstruction", default=1e-2, ge=0
-    )
-    goal_weight: float = setting(
-        "weight of the KL between the inferred and the selected subgoal; 0: that of kl_weight",
-        default=0.0,
-        ge=0,
     )
     kl_mean: bool = setting(
         "KL is averaged over the subgoal's columns, as the error is over the state's", default=False
@@ -124,11 +122,6 @@ class OMGConfig(ConditionedConfig):
         """The weight of a KL that is summed over the subgoal's columns."""
         return self.kl_weight / (self.subgoal_dim if self.kl_mean else 1)
 
-    @property
-    def goal_share(self) -> float:
-        """The same for the KL to the selected subgoal."""
-        return (self.goal_weight or self.kl_weight) / (self.subgoal_dim if self.kl_mean else 1)
-
 
 @learners.register("team/omg", config=OMGConfig)
 class OMG(EpisodeLearner):
@@ -143,7 +136,8 @@ class OMG(EpisodeLearner):
         self.q = ConditionedQ(cfg, self.nets, cfg.subgoal_dim)
         self.prior = Prior(state, cfg.model_hidden, cfg.subgoal_dim, generator=generator)
         widths = {"history": cfg.history, "hidden": cfg.model_hidden, "size": cfg.subgoal_dim}
-        self.model = SubgoalModel(self.shape.obs, state, **widths, generator=generator)
+        seen = state if cfg.obs_is_state else self.shape.obs
+        self.model = SubgoalModel(self.shape.obs, seen, state, **widths, generator=generator)
         self.predict: Actions | None = None
         if cfg.action_weight > 0:
             sizes = cfg.subgoal_dim, cfg.model_hidden, *whom(self.shape)
@@ -186,22 +180,27 @@ class OMG(EpisodeLearner):
         self._need_prior()
         data = rows_of(batch, steps)
         state = self._improve_prior(data.obs if self.cfg.obs_is_state else data.state, data)
-        mean, log_variance, history = self._infer(data, state, self.shape.limit + 1)
+        with torch.no_grad():
+            mean, log_variance, _ = self._infer(data, state, self.shape.limit + 1)
         noise = self._normal(*mean.shape) * torch.exp(0.5 * log_variance)
-        sampled = mean + noise
-        g_hat = (sampled if self.cfg.noise else mean).detach()
+        g_hat = mean + noise if self.cfg.noise else mean
         self.q.take(batch, steps)
-        g_bar, g_bar_log_variance, step = self._select(g_hat, state, data)
+        step = self._select(g_hat, state, data)
+        g_bar, g_bar_log_variance = self._ahead(state, step)
         g = g_hat.clone()
-        selected = torch.from_numpy(self.rng.random(step.shape)) < self.mix(self.updates)
+        aimed = (step > 0) * data.mask
+        selected = (torch.from_numpy(self.rng.random(step.shape)) < self.mix(self.updates)) & (step > 0)
         g[:-1] = torch.where(selected.unsqueeze(-1), g_bar, g_hat[:-1])
         if self.cfg.prior_first and self._prior_learns:
             g.zero_()  # no gradient reaches the columns' weights, which are zero: Q is IQL until then
         self._metrics |= self.q.improve(data, g, held=True)
-        self._improve_model(mean, log_variance, sampled, history, state, (g_bar, g_bar_log_variance), data)
-        self._count_steps(step, data.mask)
-        self._metrics["signal_to_noise"] = _ratio(mean.detach()[:-1], noise.detach()[:-1], data.mask)
-        self.hits.see(mean.detach(), self._embed(state), data.mask)
+        for _ in range(self.cfg.model_updates):
+            self._improve_model(state, (g_bar, g_bar_log_variance), aimed, data)
+        self._metrics["signal_to_noise"] = ratio(mean[:-1], noise[:-1], data.mask)
+        embedded = self._embed(state)
+        self._metrics["subgoal_foreseen"] = explained(mean[:-1], g_bar, aimed)
+        self._metrics["subgoal_is_now"] = explained(embedded[:-1], g_bar, aimed)
+        self.hits.see(mean, embedded, data.mask)
         self.q.target.track(self.updates)
 
     @torch.no_grad()
@@ -238,17 +237,31 @@ class OMG(EpisodeLearner):
 
     def _infer(self, data: RowBatch, state: Tensor, limit: int) -> tuple[Tensor, Tensor, Tensor]:
         """q_phi(g | history, s) at every step: mean and log variance [T + 1, R, g], history [T + 1, R, h]."""
-        memory, rows = self._history(data.obs, limit), data.obs.shape[:2]
-        history, _ = self.model.remember(data.obs.flatten(0, 1), memory.flatten(0, 1))
-        history = history.view(*rows, -1)
+        history = self._history(data, limit)
         if self.cfg.history_before:
-            history = torch.cat([self.model.before(memory[0]).unsqueeze(0), history[:-1]])
-        mean, log_variance = self.model(history, state)
+            first = self.model.before(history.new_zeros(*history.shape[1:2], self.cfg.history)).detach()
+            history = torch.cat([first.unsqueeze(0), history[:-1]])
+        mean, log_variance = self.model(history, state if self.cfg.obs_is_state else data.obs)
         return mean, log_variance, history
 
+    def _select(self, g_hat: Tensor, state: Tensor, data: RowBatch) -> Tensor:
+        """How many steps ahead the subgoal of each step lies, [T, R]; 0: there is none."""
+        if self.cfg.selector == "first":
+            there = (self.prior.original(state) > -1e-3).all(-1) & (exists(data.mask) > 0)
+            return first_ahead(there, self.cfg.horizon)
+        return self._by_value(g_hat, state, data)
+
     @torch.no_grad()
-    def _select(self, g_hat: Tensor, state: Tensor, data: RowBatch) -> tuple[Tensor, Tensor, Tensor]:
-        """The best (or worst) of the next H states by V(s_t, g): prior's mean, log variance, and which step."""
+    def _ahead(self, state: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
+        """The prior's mean and log variance of the states that lie as many steps ahead."""
+        at = torch.arange(len(step)).unsqueeze(-1) + step
+        at = at.unsqueeze(-1).expand(-1, -1, state.shape[-1])
+        mean, log_variance = self.prior.encode(state.gather(0, at))
+        return mean, log_variance
+
+    @torch.no_grad()
+    def _by_value(self, g_hat: Tensor, state: Tensor, data: RowBatch) -> Tensor:
+        """The best (or worst) of the next H states by V(s_t, g)."""
         steps, sign = len(data.mask), 1.0 if self.cfg.selector == "optimistic" else -1.0
         _, memory = self.q.run(self.q.agent, g_hat)
         memory = memory[:-1].clone()
@@ -271,33 +284,28 @@ class OMG(EpisodeLearner):
         told = (count > 1) & (data.mask > 0)
         apart = (best - total / count.clamp(min=1))[told]
         self._metrics["selector_spread"] = apart.mean() if len(apart) else torch.zeros(())
-        at = (torch.arange(steps).unsqueeze(-1) + chosen).clamp(max=steps)
-        at = at.unsqueeze(-1).expand(-1, -1, self.cfg.subgoal_dim)
-        return means.gather(0, at), log_variances.gather(0, at), chosen
+        self._count_steps(chosen, data.mask)
+        return chosen
 
     def _improve_model(
-        self,
-        mean: Tensor,
-        log_variance: Tensor,
-        sampled: Tensor,
-        history: Tensor,
-        state: Tensor,
-        goal: tuple[Tensor, Tensor],
-        data: RowBatch,
+        self, state: Tensor, goal: tuple[Tensor, Tensor], aimed: Tensor, data: RowBatch
     ) -> None:
         """The CVAE: explain s_t by the subgoal, and keep the inferred subgoal near the selected one."""
+        mean, log_variance, history = self._infer(data, state, self.shape.limit + 1)
+        sampled = mean + self._normal(*mean.shape) * torch.exp(0.5 * log_variance)
         explained = self.model.explain(torch.cat([sampled, history], -1)[:-1])
         error = (explained - state[:-1]).square().mean(-1)
         kl = divergence(mean[:-1], log_variance[:-1], *goal)
         total = data.mask.sum()
-        error, kl = (error * data.mask).sum() / total, (kl * data.mask).sum() / total
-        loss = error + self.cfg.goal_share * kl
+        error, kl = (error * data.mask).sum() / total, (kl * aimed).sum() / aimed.sum().clamp(min=1)
+        loss = error + self.cfg.kl_share * kl
         if self.predict is not None:
             predicted, accuracy = action_loss(self.predict(mean[:-1]), data.others, data.mask)
             loss = loss + self.cfg.action_weight * predicted
             self._metrics |= {"model_loss": predicted.detach(), "model_accuracy": accuracy}
         self.model_weights.zero_grad()
         torch.autograd.backward(loss)
+        self._history.backward()
         self._metrics["model_grad_norm"] = self.model_weights.descend()
         self._metrics |= {"reconstruction": error.detach(), "kl": kl.detach()}
 
@@ -348,23 +356,15 @@ class OMGPolicy(ConditionedPolicy):
         return super().random(obs)
 
     def condition(self, seen: Tensor, obs: dict[str, Array]) -> tuple[Tensor, Tensor]:
-        state = seen
-        if not self.cfg.obs_is_state:
-            whole = torch.from_numpy(np.ascontiguousarray(obs["state"], np.float32))
-            state = whole.expand(len(seen), *whole.shape)
+        now = seen.flatten(0, 1)
         before = self.memory.flatten(0, 1)
-        history, memory = self.model.remember(seen.flatten(0, 1), before)
+        history, memory = self.model.remember(now, before)
         if self.cfg.history_before:
             history = self.model.before(before)
-        state = self.prior.standardised(about(state, self.cfg.subgoal_columns))
-        mean, _ = self.model(history, state.flatten(0, 1))
+        if self.cfg.obs_is_state:
+            now = self.prior.standardised(about(now, self.cfg.subgoal_columns))
+        mean, _ = self.model(history, now)
         return mean, memory
-
-
-def _ratio(signal: Tensor, noise: Tensor, mask: Tensor) -> Tensor:
-    """How much a subgoal's columns move with what was seen, against their noise; over played steps."""
-    played = mask > 0
-    return signal[played].std(0).mean() / noise[played].std(0).mean().clamp(min=1e-8)
 
 
 def load_prior(prior: Prior, run: Path, *, obs_is_state: bool, columns: tuple[int, ...] = ()) -> None:

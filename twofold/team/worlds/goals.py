@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -9,14 +10,14 @@ import numpy as np
 from twofold.base.errors import ConfigError
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array, Obs, named
-from twofold.core.protocols import Policy, State
+from twofold.core.protocols import State
 from twofold.settings.registry import worlds
 from twofold.team.seating import Group, Seating
 from twofold.team.worlds.foraging import LOAD, MOVES, Foraging
 from twofold.team.worlds.packages import LBFConfig, lbf
 from twofold.team.worlds.partnered import Seated
 from twofold.team.worlds.prey import Prey
-from twofold.team.worlds.space import TeamObs
+from twofold.team.worlds.space import Info, Seeds, Stepped, TeamObs, reset_mask, set_spaces, shape_of
 
 Goal = Literal[
     "nearest", "farthest", "top", "bottom", "left", "right", "nearest_to_mate", "farthest_from_mate"
@@ -51,6 +52,10 @@ class GoalsConfig:
         "goals of the partners of tests alone",
         default=("bottom", "left", "nearest_to_mate", "farthest_from_mate"),
     )
+    tells: bool = setting(
+        "the learner is told the place of the food that its partner goes for: what could be won by knowing it",
+        default=False,
+    )
     seats: int = setting("seats of the learner; a partner plays the others", default=1, ge=1)
 
     def __post_init__(self) -> None:
@@ -68,36 +73,102 @@ def goals(cfg: GoalsConfig, *, rows: int, purpose: str) -> Seated:
         inner = Prey(inner.env, rows, cfg.time_limit, cfg.walks)
     chosen = cfg.unmet if purpose == "test_partners" else cfg.met
     sizes = (inner.foods, rows, inner.players, inner.size)
-    policies: list[Policy] = [Forager(goal, *sizes, walks=cfg.walks > 0) for goal in chosen]
+    forager = Forager(chosen, *sizes, walks=cfg.walks > 0)
     group = Group(inner.players - cfg.seats, tuple(range(len(chosen))))
-    seating = Seating(policies, [group], agents=inner.players, free=cfg.seats, rows=rows, rotate=True)
-    return Nearsighted(inner, seating, cfg.sight) if cfg.sight else Seated(inner, seating)
+    seating = Goals([forager], [group], agents=inner.players, free=cfg.seats, rows=rows, rotate=True)
+    return Nearsighted(inner, seating, forager, cfg.sight, tells=cfg.tells)
+
+
+class Goals(Seating):
+    """One forager plays all partners; whose seat is whose says which goal it has there."""
+
+    def fill(self, obs: Obs, actions: Array) -> Array:
+        joint, mine = np.zeros(self.owner.shape, np.int64), self.owner >= 0
+        np.put_along_axis(joint, self.order[:, : self.free], np.asarray(actions, np.int64), 1)
+        joint[mine] = self.policies[0].act(obs | {"goal": np.maximum(self.owner, 0)})[mine]
+        return joint
 
 
 class Nearsighted(Seated):
-    """Foraging whose learner sees only what is near; an unseen thing reads as in the package: -1, -1, 0."""
+    """Foraging whose learner sees only what is near; an unseen thing reads as in the package: -1, -1, 0.
 
-    def __init__(self, inner: Foraging, seating: Seating, sight: int) -> None:
+    The state, known in training alone, is what the learner's first seat would see if nothing were hidden, and behind it
+    the place of the food that its partner loaded in the step before: -1, -1 where it did not.
+    """
+
+    def __init__(
+        self, inner: Foraging, seating: Seating, forager: Forager, sight: int, *, tells: bool
+    ) -> None:
         super().__init__(inner, seating)
-        self.foods, self.players, self.sight = inner.foods, inner.players, sight
+        self.foods, self.sight, self.forager, self.tells = inner.foods, sight, forager, tells
+        self.things = 3 * (inner.foods + inner.players)  # columns: y, x and level of each
+        shape = shape_of(self.single_observation_space)
+        set_spaces(self, self.num_envs, replace(shape, obs=shape.obs + 2 * tells, state=self.things + 2))
+        self._loaded = np.full((self.num_envs, 2), -1, np.float32)
+
+    def reset(self, *, seed: Seeds = None, options: Info | None = None) -> tuple[TeamObs, Info]:
+        self._loaded[reset_mask(options, self.num_envs)] = -1
+        return super().reset(seed=seed, options=options)
+
+    def step(self, actions: Array) -> Stepped:
+        joint = self.seating.fill(self._obs, actions)
+        self._loaded = self._loads(joint)
+        return self._play(joint)
+
+    def _loads(self, joint: Array) -> Array:
+        """The food beside the partner if it loads now, [N, 2]."""
+        rows, seat = np.arange(self.num_envs), self.seating.order[:, self.seating.free]
+        things = self._obs["obs"][rows, seat].reshape(self.num_envs, -1, 3)
+        food, place = things[:, : self.foods], things[:, self.foods, :2]
+        beside = (np.abs(food[..., :2] - place[:, None]).sum(-1) == 1) & (food[..., 2] > 0)
+        loads = (joint[rows, seat] == LOAD) & beside.any(-1)
+        return np.where(loads[:, None], food[rows, beside.argmax(-1), :2], -1).astype(np.float32)
 
     def _view(self) -> TeamObs:
         view = super()._view()
-        things = view["obs"][..., : 3 * (self.foods + self.players)]
-        things = things.reshape(*things.shape[:2], -1, 3)
-        away = np.abs(things[..., :2] - things[..., self.foods, None, :2]).max(-1)
-        seen = np.where((away > self.sight)[..., None], np.array([-1, -1, 0], np.float32), things)
-        view["obs"][..., : 3 * (self.foods + self.players)] = seen.reshape(*seen.shape[:2], -1)
+        obs = view["obs"]
+        view["state"] = np.concatenate([obs[:, 0, : self.things], self._loaded], -1)
+        if self.sight:
+            things = obs[..., : self.things].reshape(*obs.shape[:2], -1, 3)
+            away = np.abs(things[..., :2] - things[..., self.foods, None, :2]).max(-1)
+            seen = np.where((away > self.sight)[..., None], np.array([-1, -1, 0], np.float32), things)
+            obs[..., : self.things] = seen.reshape(*seen.shape[:2], -1)
+        if self.tells:
+            view["obs"] = np.concatenate([obs, self._wishes()], -1)
         return view
+
+    def _wishes(self) -> Array:
+        """Where the partner of each row goes, for each seat of the learner [N, free, 2]."""
+        order, free = self.seating.order, self.seating.free
+        targets = self.forager.aim(self._obs | {"goal": np.maximum(self.seating.owner, 0)})
+        wish: Array = targets[np.arange(self.num_envs)[:, None], order[:, free : free + 1]].astype(np.float32)
+        return np.repeat(wish, free, 1)
+
+    def snapshot(self) -> State:
+        return super().snapshot() | {"loaded": self._loaded.copy()}
+
+    def restore(self, snapshot: State) -> None:
+        super().restore(snapshot)
+        self._loaded = np.array(snapshot["loaded"])
 
 
 class Forager:
-    """Walks to the food that its goal names, stays with it until it is eaten, and loads it; for every seat."""
+    """Walks to the food that its goal names, stays with it until it is eaten, and loads it; for every seat.
+
+    Which of its goals it has on which seat is observed as "goal" [N, A]; if nothing is said, the first.
+    """
 
     def __init__(
-        self, goal: Goal, foods: int, rows: int, players: int, size: Array, *, walks: bool = False
+        self,
+        goals: tuple[Goal, ...],
+        foods: int,
+        rows: int,
+        players: int,
+        size: Array,
+        *,
+        walks: bool = False,
     ) -> None:
-        self.goal, self.foods, self.size = goal, foods, size
+        self.goals, self.foods, self.size = goals, foods, size
         self.reach = int(walks)  # how far a food may have gone since it was seen
         self.target = np.full((rows, players, 2), -1, np.int64)  # -1: none
         self.before = np.full((rows, players, 2), -1, np.int64)  # where each stood
@@ -108,30 +179,44 @@ class Forager:
 
     def act(self, obs: Obs) -> Array:
         """Actions [N, A] from what every player sees: all food, itself, the others."""
-        seen = named(obs)["obs"].astype(np.int64)
-        food = seen[..., : 3 * self.foods].reshape(*seen.shape[:2], self.foods, 3)
-        players = seen[..., 3 * self.foods :].reshape(*seen.shape[:2], -1, 3)
-        place, mates, left = players[..., 0, :2], players[..., 1:, :2], food[..., 2] > 0
-        gone = np.where(left, np.abs(food[..., :2] - self.target[..., None, :]).sum(-1), 99)
-        kept, followed = gone.min(-1) <= self.reach, _pick(food[..., :2], gone.argmin(-1))
-        cost = np.where(left, self._cost(food[..., :2], place, mates), np.inf)
-        wished = _pick(food[..., :2], cost.argmin(-1))
-        self.target = np.where(kept[..., None], followed, wished)
+        food, place, mates = self._things(obs)
+        self.target = self.aim(obs)
         self.waited = np.where((place == self.before).all(-1), self.waited + 1, 0)
         self.before = place
         walk = self._walk(place, np.concatenate([food[..., :2], mates], 2))
         beside = np.abs(self.target - place).sum(-1) == 1
-        return np.where(left.any(-1), np.where(beside, LOAD, walk), 0)
+        return np.where((food[..., 2] > 0).any(-1), np.where(beside, LOAD, walk), 0)
 
     random = act
 
-    def _cost(self, food: Array, place: Array, mates: Array) -> Array:
-        """What the goal would have least of, for every food [N, A, F]."""
+    def _things(self, obs: Obs) -> tuple[Array, Array, Array]:
+        """Every player's food [N, A, F, 3], own place [N, A, 2] and that of the others [N, A, P - 1, 2]."""
+        seen = named(obs)["obs"].astype(np.int64)
+        food = seen[..., : 3 * self.foods].reshape(*seen.shape[:2], self.foods, 3)
+        players = seen[..., 3 * self.foods :].reshape(*seen.shape[:2], -1, 3)
+        return food, players[..., 0, :2], players[..., 1:, :2]
+
+    def aim(self, obs: Obs) -> Array:
+        """Where everybody wants to go now, [N, A, 2]: the food gone for, as long as it is there, or another."""
+        food, place, mates = self._things(obs)
+        left = food[..., 2] > 0
+        gone = np.where(left, np.abs(food[..., :2] - self.target[..., None, :]).sum(-1), 99)
+        kept, followed = gone.min(-1) <= self.reach, _pick(food[..., :2], gone.argmin(-1))
+        goal = np.asarray(named(obs).get("goal", np.zeros(left.shape[:2], np.int64)))
+        costs = self._costs(food[..., :2], place, mates)
+        cost = np.where(left, np.take_along_axis(costs, goal[None, ..., None], 0)[0], np.inf)
+        wished = _pick(food[..., :2], cost.argmin(-1))
+        aimed: Array = np.where(kept[..., None], followed, wished)
+        return aimed
+
+    def _costs(self, food: Array, place: Array, mates: Array) -> Array:
+        """What each goal would have least of, for every food [goals, N, A, F]."""
         own: Array = np.abs(food - place[..., None, :]).sum(-1)
         mate: Array = np.abs(food[..., None, :] - mates[..., None, :, :]).sum(-1).min(-1)
         y, x = food[..., 0], food[..., 1]
         costs = {"nearest": own, "farthest": -own, "top": y, "bottom": -y, "left": x, "right": -x}
-        return (costs | {"nearest_to_mate": mate, "farthest_from_mate": -mate})[self.goal]
+        costs |= {"nearest_to_mate": mate, "farthest_from_mate": -mate}
+        return np.stack([costs[goal] for goal in self.goals])
 
     def _walk(self, place: Array, taken: Array) -> Array:
         """The first step of a shortest way to the target; who stood too long gives way by another."""

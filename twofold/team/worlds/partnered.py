@@ -153,7 +153,9 @@ class Seated(TeamWorld):
         return self._view(), info
 
     def step(self, actions: Array) -> Stepped:
-        joint = self.seating.fill(self._obs, actions)
+        return self._play(self.seating.fill(self._obs, actions))
+
+    def _play(self, joint: Array) -> Stepped:
         obs, reward, terminated, truncated, info = self.inner.step(joint)
         self._obs = named(obs)
         free, order = self.seating.free, self.seating.order
