@@ -3,8 +3,8 @@
     python benchmarks/crystal_training.py
 
 Oxides, halides, semiconductors, nitrates and layers (for CHGNet), closed-shell molecules (for GFN2-xTB), adsorbates,
-vacancies and clusters (for EMT), as ASE builds them, and Al-Fe cells of low symmetry (for an EAM). None of them is in a table of `crystal.py`; silver and platinum
-are left out too, which are elements that a table calls unseen.
+vacancies and clusters (for EMT), as ASE builds them, and Al-Fe cells of low symmetry (for an EAM). None of them is in a
+table of `crystal.py`; silver and platinum are left out too, which are elements that a table calls unseen.
 """
 
 from __future__ import annotations
