@@ -12,16 +12,18 @@ from ase.geometry import cellpar_to_cell, minkowski_reduce
 from matscipy.neighbours import neighbour_list
 
 SIZES = (6, 7, 8, 9, 11, 12, 14, 16, 18, 22, 24)
+SMALL = (2, 3, 4)
 VOLUME = {"Al": 16.6, "Fe": 11.8}  # A^3 per atom
 NEAREST, APART = 2.0, 2.35  # A; packed atoms are no nearer than the first, and pushed towards the second
 
 
-def alloys(count: int, seed: int) -> dict[str, Atoms]:
-    """So many cells, by turns ordered on a lattice and packed."""
+def alloys(count: int, seed: int, sizes: tuple[int, ...] = SIZES) -> dict[str, Atoms]:
+    """So many cells, by turns ordered on a lattice and packed; small ones are packed, orders of few atoms are in tables."""
     rng, found = np.random.default_rng(seed), dict[str, Atoms]()
     while len(found) < count:
-        symbols = decoration(int(rng.choice(SIZES)), rng)
-        atoms = ordered(symbols, rng) if len(found) % 2 else packed(symbols, rng)
+        symbols = decoration(int(rng.choice(sizes)), rng)
+        lattice = len(found) % 2 and sizes is not SMALL
+        atoms = ordered(symbols, rng) if lattice else packed(symbols, rng)
         if atoms is not None:
             found[f"{atoms.get_chemical_formula()} {len(found)}"] = atoms
     return found

@@ -16,7 +16,7 @@ from ase.build import bulk, fcc100, fcc111, molecule
 from ase.cluster import Icosahedron, Octahedron
 from ase.io import write
 from ase.spacegroup import crystal
-from crystal_alloys import alloys
+from crystal_alloys import SMALL, alloys
 from crystal_systems import slab
 
 SHIPPED = Path(__file__).parents[1] / "twofold" / "crystal" / "shipped"
@@ -152,6 +152,7 @@ def main() -> None:
         "surfaces_validation": surfaces_validation(),
         "alloys": alloys(80, seed=1),
         "alloys_validation": alloys(20, seed=2),
+        "alloys_small": alloys(40, seed=3, sizes=SMALL),
     }
     for name, found in sets.items():
         images = []
