@@ -18,7 +18,7 @@ NEAREST, APART = 2.0, 2.35  # A; packed atoms are no nearer than the first, and 
 
 
 def alloys(count: int, seed: int, sizes: tuple[int, ...] = SIZES) -> dict[str, Atoms]:
-    """So many cells, by turns ordered on a lattice and packed; small ones are packed, orders of few atoms are in tables."""
+    """So many cells, by turns ordered and packed; SMALL ones only packed, as orders of few atoms are tested."""
     rng, found = np.random.default_rng(seed), dict[str, Atoms]()
     while len(found) < count:
         symbols = decoration(int(rng.choice(sizes)), rng)
