@@ -10,8 +10,8 @@ import numpy as np
 from twofold.core.experience import Array
 
 STORED = 1_500  # observations that are kept
-NEAREST = 40  # of them that say what the policy gained thereabouts
-CERTAIN = 1.0  # standard errors that this must be above nothing
+NEAREST = 10  # of them that say what the policy gained thereabouts
+CERTAIN = 0.5  # standard errors that this must be above nothing
 QUANTILE = 0.99  # of the distances of fresh starts of training
 LEAST = 0.05  # of a feature's spread: one that never changed in training is not infinitely telling
 _NAMES = ("seen", "scale", "gain", "limit")
