@@ -53,8 +53,8 @@ where nothing like an observation was measured, and where the policy gained noth
 policy without the guard, `prior` the untrained step. `asked` is the share of starts that the guard leaves to it.
 Ratios are geometric means over starts with 95 % intervals; below 1 the first is better. Neither training nor the
 guard's measurement saw one of these starts, nor one of these structures but every second cell of Al-Fe_N=4, AlFe7, NiAl
-and small cells of EMT metals. The guard's rule was chosen on other structures (decision 16). An earlier policy, and two
-earlier guards of this one, were looked at on these structures with other seeds.
+and small cells of EMT metals. The guard's rule was chosen on other structures (decision 16). Other policies
+and earlier guards of this one were looked at on these structures with other seeds.
 """
 MEASURED = """## What the shipped file holds
 
