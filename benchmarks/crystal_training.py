@@ -3,8 +3,8 @@
     python benchmarks/crystal_training.py
 
 Oxides, halides, semiconductors, nitrates and layers (for CHGNet), closed-shell molecules (for GFN2-xTB), adsorbates,
-vacancies and clusters (for EMT), as ASE builds them. None of them is in a table of `crystal.py`; silver and platinum
-are left out too, which are elements that a table calls unseen.
+vacancies and clusters (for EMT), as ASE builds them, and Al-Fe cells of low symmetry (for an EAM). None of them is in a
+table of `crystal.py`; silver and platinum are left out too, which are elements that a table calls unseen.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ase.build import bulk, fcc100, fcc111, molecule
 from ase.cluster import Icosahedron, Octahedron
 from ase.io import write
 from ase.spacegroup import crystal
+from crystal_alloys import SMALL, alloys
 from crystal_systems import slab
 
 SHIPPED = Path(__file__).parents[1] / "twofold" / "crystal" / "shipped"
@@ -149,6 +150,9 @@ def main() -> None:
         "molecules_validation": {name: molecule(name) for name in MOLECULES_VALIDATION},
         "surfaces": surfaces(),
         "surfaces_validation": surfaces_validation(),
+        "alloys": alloys(80, seed=1),
+        "alloys_validation": alloys(20, seed=2),
+        "alloys_small": alloys(40, seed=3, sizes=SMALL),
     }
     for name, found in sets.items():
         images = []

@@ -30,16 +30,20 @@ def test_distance_is_in_spreads_of_each_feature():
     assert made.distances(np.array([0.0, -0.1]))[0] == pytest.approx(np.sqrt((0.1 / 0.05) ** 2 / 2))
 
 
-def test_one_fresh_observation_in_a_hundred_is_too_far():
-    inside = np.mean([depth().holds(one) for one in observations(seed=1)])
+def test_one_fresh_observation_in_a_hundred_is_beyond_the_limit():
+    made = depth()
+    inside = np.mean([made.distances(one).min() <= made.limit for one in observations(seed=1)])
     assert inside == pytest.approx(0.99, abs=0.006)
-    others = np.mean([depth().holds(one) for one in observations(seed=2)])
-    assert 0.95 < others <= 1
+
+
+def test_half_as_far_again_is_still_near():
+    made = Depth(np.zeros((5, 1)), np.ones(1), np.ones(5), limit=1.0)
+    assert made.holds(np.array([1.49])) and not made.holds(np.array([1.51]))
 
 
 def test_what_training_never_saw_is_too_far():
     strange = observations(seed=2)
-    strange[:, 3] += 4.0
+    strange[:, 3] += 8.0
     assert not any(depth().holds(one) for one in strange)
 
 

@@ -7,7 +7,7 @@ from ase.build import add_adsorbate, bulk, fcc100
 from ase.calculators.calculator import Calculator, all_changes
 from ase.calculators.emt import EMT
 from ase.constraints import FixAtoms, MirrorForce
-from ase.filters import FrechetCellFilter
+from ase.filters import FrechetCellFilter, StrainFilter
 from ase.mep import NEB
 from ase.optimize import BFGS
 from ase.optimize.basin import BasinHopping
@@ -92,6 +92,13 @@ def test_a_structure_that_has_no_forces_is_a_clear_error(atoms, words):
         quiet(atoms).run(fmax=0.01)
     with pytest.raises(ValueError, match=words):
         quiet(atoms).run(fmax=0.01)
+
+
+@pytest.mark.parametrize("moving", [FrechetCellFilter, StrainFilter])
+def test_a_cell_that_is_not_there_cannot_be_relaxed(moving):
+    free = Atoms("Cu2", positions=[[0, 0, 0], [0, 0, 2.4]], calculator=EMT())
+    with pytest.raises(UserError, match="it has none in three dimensions"):
+        quiet(moving(free))
 
 
 class Broken(Calculator):

@@ -11,8 +11,9 @@ from twofold.core.experience import Array
 
 STORED = 1_500  # observations that are kept
 NEAREST = 10  # of them that say what the policy gained thereabouts
-CERTAIN = 1.5  # standard errors that this must be above nothing
+CERTAIN = 0.5  # standard errors that this must be above nothing
 QUANTILE = 0.99  # of the distances of fresh starts of training
+BEYOND = 1.5  # times that distance is too far
 LEAST = 0.05  # of a feature's spread: one that never changed in training is not infinitely telling
 _NAMES = ("seen", "scale", "gain", "limit")
 
@@ -44,7 +45,7 @@ class Depth:
     def holds(self, observation: Array) -> bool:
         """True if training saw the like of it and the policy took fewer calls than the untrained step thereabouts."""
         distances = self.distances(observation)
-        if distances.min() > self.limit:
+        if distances.min() > BEYOND * self.limit:
             return False
         gain = self.gain[np.argsort(distances, kind="stable")[:NEAREST]]
         return bool(gain.mean() > CERTAIN * gain.std() / np.sqrt(len(gain)))

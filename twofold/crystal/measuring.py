@@ -16,29 +16,31 @@ FIRST = 2**29  # seed of the first start; those of training are above 2**30, tho
 
 
 def depth_of(policy: SpringPolicy, cfg: RelaxConfig, starts: int) -> Depth:
-    """What the policy's own way through starts of training looks like, and what it gains on each.
+    """What starts of training look like where the policy is asked or not, and what it gains on each.
 
     Every fourth start says how far fresh ones lie from the others.
     """
     env = SpringEnv(cfg, "train")
     kept, gains, fresh = list[Array](), list[float](), list[Array]()
     for one in range(starts):
-        seen = _relaxed(env, FIRST + one, policy.act)
+        seen = _decisive(env, FIRST + one, policy.act)
+        if seen is None:
+            continue
         if one % 4 == 1:
-            fresh += seen
+            fresh.append(seen)
             continue
         calls = env.now.calls
-        _relaxed(env, FIRST + one, lambda _: np.zeros(len(SCALARS)))
-        kept += seen
-        gains += [float(np.log(env.now.calls / calls))] * len(seen)
+        _decisive(env, FIRST + one, lambda _: np.zeros(len(SCALARS)))
+        kept.append(seen)
+        gains.append(float(np.log(env.now.calls / calls)))
     return Depth.of(np.array(kept), np.array(gains), np.array(fresh))
 
 
-def _relaxed(env: SpringEnv, seed: int, act: Callable[[Array], Array]) -> list[Array]:
-    """Relax one start; what was observed on the way."""
+def _decisive(env: SpringEnv, seed: int, act: Callable[[Array], Array]) -> Array | None:
+    """Relax one start; what was observed at its second call, where it is decided who steps, if it came to that."""
     (observation, _), seen, over = env.reset(seed=seed), list[Array](), False
     while not over:
         seen.append(observation)
         observation, _, done, cut, _ = env.step(act(observation))
         over = done or cut
-    return seen
+    return seen[1] if len(seen) > 1 else None

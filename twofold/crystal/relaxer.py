@@ -23,7 +23,7 @@ from twofold.crystal.curvilinear import step_for
 from twofold.crystal.motion import Motion, Optimisable, frame_of, goes_uphill, permitted
 from twofold.crystal.policy import SpringPolicy, default_policy, load_weights
 from twofold.crystal.spring import Scalars, SpringSettings, SpringStep
-from twofold.crystal.structures import checked
+from twofold.crystal.structures import BadStructure, checked
 
 log = logging.getLogger(__name__)
 ENGINES: dict[str, type[Optimizer]] = {"BFGSLineSearch": BFGSLineSearch, "BFGS": BFGS, "FIRE": FIRE}
@@ -339,7 +339,10 @@ def _unwrapped(atoms: Optimisable) -> Optimisable:
     """What an optimizable is made of: BasinHopping hands its optimiser one in place of atoms."""
     if isinstance(atoms, OptimizableAtoms):
         return atoms.atoms
-    return atoms.filterobj if isinstance(atoms, OptimizableFilter) else atoms
+    atoms = atoms.filterobj if isinstance(atoms, OptimizableFilter) else atoms
+    if isinstance(atoms, (UnitCellFilter, StrainFilter)) and _atoms(atoms).cell.rank < 3:
+        raise BadStructure("cannot relax the cell of this structure: it has none in three dimensions")
+    return atoms
 
 
 def _atoms(atoms: Optimisable) -> Atoms:
