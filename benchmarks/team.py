@@ -45,7 +45,7 @@ NOTES = {
     "skirmish": "To be read with the steps that each case had and the number of its seeds: one shows little. Win "
     "rates are not SMAC's (docs/skirmish.md). Cases made by version 0.1 are of a time when a time-out "
     "bootstrapped; it is an end now. A training with `trainer.stop_at` ends at the first validation (32 battles) that "
-    "reaches it. No test is eased. qmix_plus on 8m_vs_9m had training battles whose ease follows their outcome "
+    "reaches it. No test is eased. qmix_plus on 8m_vs_9m and 3s_vs_5z had training battles whose ease follows their outcome "
     "(`env_args.train_ease_step`), on 5m_vs_6m eased ones "
     "(`env_args.train_ease=0.4`); seed 90 was the first tried, with no other setting beside it. Its "
     "validations: 0.00 of 32 battles after 200k steps, 0.19 after 300k, 0.41 after 400k, 0.47 after 500k, 0.81 "
