@@ -123,7 +123,9 @@ def _print_items(policy: Recommender, found: list[Recommendation], asked: menu.R
     wide = max([28, *(len(entry.title) for entry in found)])
     print(f"{'item':<{wide}} {'value':>7} {f'expected of {labels.high:g}':>14} {'rated by':>9}{why}")
     for entry in found:
-        line = f"{entry.title:<{wide}} {entry.value:7.3f} {entry.expected_rating:14.2f} {counts[entry.item]:9d}"
+        line = (
+            f"{entry.title:<{wide}} {entry.value:7.3f} {entry.expected_rating:14.2f} {counts[entry.item]:9d}"
+        )
         print(f"{line}  {', '.join(entry.reasons)}".rstrip())
     if asked.user is not None and policy.knows(asked.user) and not asked.rated:
         print("items that the user has rated are left out (--rated keeps them)")

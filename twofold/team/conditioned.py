@@ -18,7 +18,7 @@ from twofold.core.schedules import Schedule
 from twofold.nets import copy_of
 from twofold.nets.recurrent import Recurrent, Unroll
 from twofold.team.agents import TeamNetworks, TeamPolicy, agents_first
-from twofold.team.episodes import Episode
+from twofold.team.episodes import Episode, going_on
 from twofold.team.hits import exists
 from twofold.team.learner import cut
 from twofold.team.learning import AgentUnroll, TeamConfig, lambda_returns, load_states, states_of, weights_of
@@ -57,6 +57,7 @@ class RowBatch:
     reward: Tensor  # [T, R]
     terminated: Tensor  # [T, R]
     mask: Tensor  # [T, R]
+    live: Array  # [T + 1]: rows up to the last one that has come so far
 
 
 def rows_of(batch: Episode, steps: int, place: torch.device | None = None) -> RowBatch:
@@ -73,7 +74,7 @@ def rows_of(batch: Episode, steps: int, place: torch.device | None = None) -> Ro
     obs = torch.from_numpy(batch.obs["obs"][:, : steps + 1]).to(place).permute(2, 1, 0, 3)
     return RowBatch(
         own(obs), each(data.state), own(data.avail), own(data.action), _others(batch, data.action, steps),
-        each(data.reward), each(data.terminated), each(data.mask),
+        each(data.reward), each(data.terminated), each(data.mask), agents * going_on(batch.filled, steps),
     )  # fmt: skip
 
 
@@ -190,7 +191,7 @@ class History:
         if self._room is None or self._room.rows != rows:
             self._room = Unroll(self.net, limit, rows)
         there = exists(data.mask)
-        self._room.live[:steps] = there.sum(1).cpu().numpy()
+        self._room.live[:steps] = data.live
         self._room.x[0, :steps] = data.obs
         said = self._room.forward(self.net, steps)[0]
         self._said = said.masked_fill(there.unsqueeze(-1) == 0, 0.0).requires_grad_()

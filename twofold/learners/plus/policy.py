@@ -12,7 +12,7 @@ from twofold.nets.normaliser import Normaliser
 
 
 class HeldNoise:
-    """Standard normal noise for each row, drawn anew every `steps` steps.
+    """Standard normal noise for each row, new every `steps` steps.
 
     A push that lasts moves a body; one that changes at every step averages out, the sooner the more often a world asks.
     """
