@@ -221,9 +221,7 @@ def test_sets_may_repeat_cells_and_take_atoms_out():
 
 
 def test_shipped_structures_are_named_or_refused():
-    with pytest.raises(
-        UserError, match=r"no shipped structures 'oxides\.extxyz': there are alloys\.extxyz"
-    ):
+    with pytest.raises(UserError, match=r"no shipped structures 'oxides\.extxyz': there are alloys\.extxyz"):
         structures_of("shipped:oxides.extxyz")
     with pytest.raises(UserError, match="no shipped structures"):
         structures_of("shipped:../world.py")

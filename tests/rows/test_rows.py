@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import functools
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from parts import Counter
 
 from twofold.base import tree
-from twofold.core.protocols import World
+from twofold.core.protocols import Clocked, World
 from twofold.rows.check import check_world
 from twofold.rows.envs import EnvRows
 from twofold.rows.workers import WorkerRows
@@ -103,3 +104,15 @@ def test_check_world_names_a_wrong_shape_and_a_nan() -> None:
             return obs * np.nan, reward, terminated, truncated, info
 
     assert "holds NaN" in check_world(EnvRows(Wrong, 1), steps=5)[0]
+
+
+@pytest.mark.parametrize("kind", ["rows", "workers"])
+def test_a_world_of_single_environments_has_their_clock(kind: str) -> None:
+    make = functools.partial(gym.make, "Pendulum-v1")
+    made: World = EnvRows(make, 2) if kind == "rows" else WorkerRows(make, 2, 1)  # type: ignore[assignment]
+    assert isinstance(made, Clocked) and made.step_seconds == 1 / 30
+    made.close()
+
+
+def test_an_environment_without_a_rate_has_no_clock(world: World) -> None:
+    assert isinstance(world, Clocked) and world.step_seconds is None
