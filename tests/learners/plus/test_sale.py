@@ -150,7 +150,13 @@ def test_the_numpy_actor_equals_the_module(normalise: bool) -> None:
 
 @pytest.mark.parametrize("engine", ["auto", "fused", "autograd"])
 def test_a_resumed_learner_goes_on_exactly_with_the_engine_it_began_with(engine: str) -> None:
-    settings: dict[str, Any] = {"normalise_obs": True, "value_clip": True, "priority": 0.4, "huber": 1.0}
+    settings: dict[str, Any] = {
+        "normalise_obs": True,
+        "value_clip": True,
+        "reward_unit": True,
+        "priority": 0.4,
+        "huber": 1.0,
+    }
     one, other = sale_learner(engine=engine, **settings), sale_learner(seed=1, **settings)
     for update in range(4):
         one.update(batch(8, seed=update))
