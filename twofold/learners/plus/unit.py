@@ -10,8 +10,8 @@ from twofold.core.protocols import State
 class RewardUnit:
     """The mean size of an item's reward, renewed when the targets move, so that values mean the same in every world.
 
-    The networks that learn answer in units of `size`. Targets are copies of what learned before the last move, so theirs
-    is the unit of then: r + gamma^n Q' is taken in units of `target` and handed on in units of `size`.
+    The networks that learn answer in units of `size`. Targets are copies of what learned before the last move, so
+    theirs is the unit of then: r + gamma^n Q' is taken in units of `target` and handed on in units of `size`.
     """
 
     def __init__(self) -> None:
