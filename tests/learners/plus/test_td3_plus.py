@@ -12,7 +12,6 @@ from parts import ACTIONS, OBS, Constant, Networks, batch, small_td3
 from plus_parts import plus_with, small_plus
 
 from twofold.base.errors import ConfigError
-from twofold.core.schedules import Schedule
 from twofold.core.seeding import Generators
 from twofold.learners.plus.bounds import Bounds
 from twofold.learners.plus.config import PlusConfig
@@ -138,34 +137,6 @@ def test_bounds_are_those_of_raw_targets() -> None:
     assert learner.bounds is not None and learner.bounds.held == (10.0, 15.0)
 
 
-# ---- the horizon ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("engine", ["auto", "autograd"])
-def test_the_horizon_grows_to_that_of_gamma(engine: str) -> None:
-    # 1 / (1 - 0.99) = 100 steps: 20 at first, then 60 (halfway), then 100; for items of three steps
-    horizon = Schedule(0.2, end=1.0, after=1, over=2, per="update")
-    nets = Networks(Constant(0.0, 0.0), Constant(1.0, 1.0))
-    learner = plus_with(nets, horizon=horizon, gamma=0.99, critic_lr=1e-9, policy_delay=9, engine=engine)
-    for horizon_steps in (20, 60, 100, 100):
-        learner.update(batch(4, reward=0.0, discount=0.99**3))
-        assert learner._target.tolist() == pytest.approx([(1 - 1 / horizon_steps) ** 3] * 4, rel=1e-5)
-
-
-def test_items_keep_their_own_number_of_steps_and_discounts_are_only_looked_at() -> None:
-    nets = Networks(Constant(0.0, 0.0), Constant(1.0, 1.0))
-    learner = plus_with(
-        nets, horizon=Schedule(0.1), gamma=0.9, critic_lr=1e-9, policy_delay=9
-    )  # nothing but the next reward
-    items = batch(2, reward=2.0, discount=0.9)
-    learner.update(items)
-    assert learner._target.tolist() == [2.0, 2.0]
-    assert items.discount.tolist() == pytest.approx([0.9, 0.9])
-    other = plus_with(nets, horizon=Schedule(0.5), gamma=0.9, critic_lr=1e-9, policy_delay=9)
-    other.update(batch(2, reward=0.0, discount=[0.9, 0.81]))  # one step and two
-    assert other._target.tolist() == pytest.approx([0.8, 0.64], rel=1e-5)
-
-
 # ---- targets, optimisers, priorities ----------------------------------------------------------------------------
 
 
@@ -224,10 +195,6 @@ def test_priorities_are_powers_of_the_larger_error_and_no_lower_than_the_huber_t
             {"reward_unit": True, "target_every": 9, "tau": 1.0, "reward_scale": 0.5},
             r"leave learner\.reward_scale out",
         ),
-        ({"horizon": Schedule(0.5), "gamma": 1.0}, r"learner\.gamma above 0 and below 1"),
-        ({"horizon": Schedule(0.001), "gamma": 0.99}, r"from 0\.01, which is one step, to 1"),
-        ({"horizon": Schedule(0.5, end=1.5, per="update")}, r"to 1"),
-        ({"horizon": Schedule(0.5, end=1.0)}, r"horizon\.per must be update or run, got step"),
         ({"adam_betas": (0.9, 1.0)}, r"adam_betas"),
         ({"adam_betas": (0.9,)}, r"adam_betas"),
         ({"target_every": 0}, r"target_every must be above 0"),

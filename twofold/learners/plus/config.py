@@ -8,7 +8,7 @@ from pydantic import Field
 
 from twofold.base.errors import ConfigError
 from twofold.base.setting import setting, settings
-from twofold.core.schedules import Schedule, Span
+from twofold.core.schedules import Span
 from twofold.learners.config import TD3Config
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
@@ -35,10 +35,6 @@ class PlusConfig(TD3Config):
         "learn in units of the mean size of an item's reward, which is renewed when the targets move",
         default=False,
     )
-    horizon: Schedule = setting(
-        "factor on the horizon 1 / (1 - gamma) that values look ahead to",
-        default=Schedule(1.0, per="update"),
-    )
     priority: float = setting(
         "exponent of an item's TD error in its share of batches (LAP); 0: all alike", default=0.0, ge=0, le=1
     )
@@ -57,8 +53,6 @@ class PlusConfig(TD3Config):
             raise ConfigError(
                 "learner.priority needs the Huber loss: set learner.huber=1.0 as well, or learner.priority=0"
             )
-        if self.horizon != Schedule(1.0, per="update"):
-            self._check_horizon()
         for name, wanted in (("value_clip", self.value_clip), ("reward_unit", self.reward_unit)):
             if wanted and self.target_every is None:
                 raise ConfigError(
@@ -71,15 +65,3 @@ class PlusConfig(TD3Config):
             )
         if self.reward_unit and self.reward_scale != 1:
             raise ConfigError("learner.reward_unit sets the scale of rewards: leave learner.reward_scale out")
-
-    def _check_horizon(self) -> None:
-        ends = (self.horizon.start, self.horizon.start if self.horizon.end is None else self.horizon.end)
-        if not 0 < self.gamma < 1:
-            raise ConfigError("learner.horizon needs a learner.gamma above 0 and below 1")
-        if min(ends) < 1 - self.gamma or max(ends) > 1:
-            raise ConfigError(
-                f"learner.horizon is a share of the horizon of learner.gamma: from {1 - self.gamma:.3g}, which is one "
-                "step, to 1"
-            )
-        if self.horizon.end is not None and self.horizon.per not in ("update", "run"):
-            raise ConfigError(f"learner.horizon.per must be update or run, got {self.horizon.per}")

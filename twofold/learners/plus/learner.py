@@ -78,7 +78,7 @@ class TD3Plus(TD3):
         """One update of encoders and critics, at times one of the policy, at times a move of the targets."""
         self.updates += 1
         self._metrics = None
-        batch, following = self._seen(self._as_far_ahead(items))
+        batch, following = self._seen(items)
         if self.sale is not None and self.encoder_optimiser is not None:
             # f, g <- argmin |g(f(s), a) - f(s')|^2
             self.encoder_loss = self.sale.encoder_gradients(batch, following)
@@ -94,14 +94,6 @@ class TD3Plus(TD3):
                 track(self.nets.average, self.nets.actor, 1 - self.cfg.actor_average)
         if self.updates % (self.cfg.target_every or self.cfg.policy_delay) == 0:
             self._move_targets()
-
-    def _as_far_ahead(self, items: Transition) -> Transition:
-        """The items with today's discount gamma_t^n; the rewards of n steps stay summed by the last one, gamma."""
-        share, gamma = self.cfg.horizon(self.updates), self.cfg.gamma
-        if share == 1:
-            return items
-        power = math.log1p(-(1 - gamma) / share) / math.log(gamma) if share > 1 - gamma else math.inf
-        return dataclasses.replace(items, discount=items.discount ** np.float32(power))
 
     def _seen(self, items: Transition) -> tuple[Batch[Tensor], Tensor]:
         """The batch as the networks see it, and what followed one step later."""
