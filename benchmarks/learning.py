@@ -11,6 +11,7 @@ import argparse
 from pathlib import Path
 
 from index import folder_of
+from keep import typed
 
 from twofold.base.statistics import half_interval
 from twofold.lab import tables
@@ -65,14 +66,7 @@ def _line(name: str, run: RunRecord) -> str:
     values = run.curves[run.headline]["return"].mean[-LAST:]
     half = half_interval(float(values.std(ddof=1)), len(values)) if len(values) > 1 else 0.0
     middle = f"{values.mean():.1f} ± {half:.1f}"
-    return f"| {name} | {run.seed} | {run.step:,} | {middle} | {values.std():.1f} | `{command(run)}` |"
-
-
-def command(run: RunRecord) -> str:
-    """The command as a user types it: without the interpreter and the place of the run directory."""
-    words = run.provenance.command.split()
-    start = next((i for i, word in enumerate(words) if word == "train"), 0)
-    return " ".join(["twofold", *(w for w in words[start:] if not w.startswith("--run="))])
+    return f"| {name} | {run.seed} | {run.step:,} | {middle} | {values.std():.1f} | `{typed(run.provenance.command)}` |"
 
 
 if __name__ == "__main__":

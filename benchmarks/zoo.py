@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from learning import command
+from keep import typed
 
 from twofold.control import DOMAIN
 from twofold.store import files
@@ -16,7 +16,7 @@ from twofold.store.policy_file import seal, unseal
 def main(name: str, run: Path) -> int:
     arrays, about = unseal(run / "best.safetensors")
     origin = json.loads((run / "provenance.json").read_text())
-    made = {"command": command(origin["command"]), "packages": origin["packages"], "commit": origin["commit"]}
+    made = {"command": typed(origin["command"]), "packages": origin["packages"], "commit": origin["commit"]}
     about["score"] |= made | {"test": json.loads((run / "test.json").read_text())}
     assert DOMAIN.zoo is not None
     files.replace_bytes(DOMAIN.zoo / f"{name}.safetensors", seal(arrays, about))
