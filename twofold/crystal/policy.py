@@ -19,6 +19,7 @@ from twofold.store.policy_file import unseal
 
 WEIGHTS = Path(__file__).parent / "weights"
 DEFAULT = WEIGHTS / "td3_crystal.safetensors"
+METALS = DEFAULT  # trained on metals alone
 EARLIEST = (22, 6)  # features and scalars of the first policies
 _NONMETALS = NAMES.index("nonmetals")
 
@@ -82,6 +83,13 @@ def load_weights(path: str | Path) -> SpringPolicy:
     except ValueError as error:
         raise CheckpointError(f"{path} holds {error}: damaged") from None
     return SpringPolicy(network, depth)
+
+
+def matrices(path: Path) -> list[Array]:
+    """The weights of the actor in a policy file, layer by layer, the bias in the last row."""
+    arrays, about = unseal(path)
+    state = unpack(about["rest"], arrays)["actor"]
+    return [state[f"layers.{number}.matrix"] for number in range(len(state))]
 
 
 @lru_cache(maxsize=1)
