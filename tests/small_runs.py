@@ -63,6 +63,7 @@ OTHER: dict[str, Small] = {
     "td3_plus": ("", "pendulum", {"networks": {"width": 8, "embedding": 4}, "learner": SALE}, ()),
     "td3_rec_reference": ("", "synthetic_users", {"env_args": USERS | _DEEPFM}, ()),
     "td3_crystal": WORLDS["crystal/spring"],
+    "td3_crystal_careful": WORLDS["crystal/spring"],
     "td3_crystal_chemistry": (
         "",
         "crystal",

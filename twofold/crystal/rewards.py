@@ -37,7 +37,7 @@ def scale_free(before: float, after: float, done: bool, cost: float) -> float:
 def telescoped(before: float, after: float, eps: float, done: bool, cost: float) -> float:
     """The same with forces below `eps` as `eps`: the sum over an episode depends on its start and its calls alone.
 
-    `scale_free` also pays for an end far below `eps`, and never more than a decade a step. Rises count up to two decades.
+    `scale_free` also pays for an end far below `eps`, and a decade a step at most. Of a rise two decades count.
     """
     fallen = _log(max(before, eps)) - _log(max(after, eps))
     return max(fallen, -2.0) - cost + float(done)
