@@ -51,22 +51,24 @@ HEAD = """# The policy against the untrained step, kind by kind
 Made by `benchmarks/crystal_policy.py`: force calls to 0.01 eV/A. `td3` is the policy with its guard (the untrained step
 where nothing like an observation was measured, and where the policy gained nothing near it), `everywhere` the same
 policy without the guard, `prior` the untrained step. `asked` is the share of starts that the guard leaves to it.
+Where there are nonmetals the policy is another one than for metals.
 Ratios are geometric means over starts with 95 % intervals; below 1 the first is better. Neither training nor the
 guard's measurement saw one of these starts, nor one of these structures but every second cell of Al-Fe_N=4, AlFe7, NiAl
-and small cells of EMT metals. The guard's rule was chosen on other structures (decision 16). Other policies
-and earlier guards of this one were looked at on these structures with other seeds.
+and small cells of EMT metals. The guard's rule was chosen on other structures (decision 16). Other policies of metals
+and earlier guards were looked at on these structures with other seeds; of nonmetals no other policy was.
 """
-MEASURED = """## What the shipped file holds
+MEASURED = """## What the shipped files hold
 
-The starts that say where it is asked, each judged by the others alone: mean logarithm of the untrained step's calls
+The starts that say where each is asked, each judged by the others alone: mean logarithm of the untrained step's calls
 over the policy's (above 0 the policy is better) where it is asked everywhere, and where the guard asks it; the share
 of starts on which that is.
 """
 TRAINED = """## Trainings with nonmetals
 
 Each with the presets and the validation of its own commit. Step 0 is where it began: the untrained step, or with
-`td3_crystal_chemistry` the policy of metals where there are no nonmetals. All but the last were stopped before their
-end, most because they went the wrong way; decision 16 says what was changed from one to the next.
+`td3_crystal_chemistry` the policy of metals where there are no nonmetals. All were stopped before their end,
+most because they went the wrong way; decision 16 says what was changed from one to the next. The package holds the best
+policy of the last one.
 """
 
 
