@@ -55,3 +55,10 @@ def test_all_of_it_learns_what_to_do_with_nonmetals():
 def test_an_actor_that_cannot_hold_the_policy_of_metals_is_refused(wrong):
     with pytest.raises(ConfigError, match=r"at least \[65, 65\]"):
         actor(start="metals", **wrong)
+
+
+def test_another_world_is_told_that_it_has_no_policy_of_metals():
+    spaces = (gym.spaces.Box(-1, 1, (4,)), gym.spaces.Box(-1, 1, (2,)))
+    cfg = ScalarsConfig(actor_hidden=(80, 70), start="metals")
+    with pytest.raises(ConfigError, match="for the world crystal/spring"):
+        ScalarNetworks(cfg, *spaces, torch.Generator()).actor()

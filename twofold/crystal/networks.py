@@ -13,6 +13,7 @@ from twofold.base.setting import setting, settings
 from twofold.core.experience import Array
 from twofold.crystal.features import NAMES
 from twofold.crystal.policy import METALS, matrices
+from twofold.crystal.spring import SCALARS
 from twofold.learners.vector import VectorConfig, VectorNetworks
 from twofold.nets.mlp import MLP, Affine
 from twofold.settings.registry import networks
@@ -49,6 +50,10 @@ class ScalarNetworks(VectorNetworks):
 
         The last layer is zero elsewhere: the untrained step with nonmetals, the known policy without; all of it learns.
         """
+        if (self.inputs, self.actions) != (len(NAMES), len(SCALARS)):
+            raise ConfigError(
+                "networks.start=metals is for the world crystal/spring: set networks.start=prior"
+            )
         layers = [cast(Affine, layer).matrix for layer in actor.layers]
         if (
             len(layers) != len(known)
