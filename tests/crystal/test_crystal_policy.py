@@ -9,8 +9,9 @@ from crystals import rattled
 
 from twofold.base.errors import CheckpointError
 from twofold.crystal.bonds import Frame
+from twofold.crystal.depth import Depth
 from twofold.crystal.features import NAMES
-from twofold.crystal.policy import DEFAULT, SpringPolicy, default_policy, load_weights
+from twofold.crystal.policy import DEFAULT, NONMETALS, SpringPolicy, default_policy, load_weights
 from twofold.crystal.spring import SCALARS, Scalars, SpringStep
 from twofold.crystal.structures import builtin
 from twofold.nets.numpy_mlp import NumpyMLP
@@ -36,16 +37,37 @@ def test_actions_are_bounded():
 
 def test_the_default_policy_is_not_the_prior_and_an_ordinary_policy_file():
     seen = np.random.default_rng(0).uniform(-1, 1, len(NAMES)).astype(np.float32)
-    action, network = default_policy().act(seen), load_policy(DEFAULT)
-    assert np.abs(action).max() > 0.01
-    inputs, outputs = network.observation_space.shape[0], network.action_space.shape[0]
-    np.testing.assert_allclose(network.act(seen[:inputs]), action[:outputs], atol=1e-6)
-    assert (action[outputs:] == 0).all()
+    for share, path in ((0.0, DEFAULT), (0.5, NONMETALS)):
+        seen[NAMES.index("nonmetals")] = share
+        action, network = default_policy().act(seen), load_policy(path)
+        assert np.abs(action).max() > 0.01
+        inputs, outputs = network.observation_space.shape[0], network.action_space.shape[0]
+        np.testing.assert_allclose(network.act(seen[:inputs]), action[:outputs], atol=1e-6)
+        assert (action[outputs:] == 0).all()
 
 
-def test_the_default_policy_says_how_it_was_made():
-    score = unseal(DEFAULT)[1]["score"]
-    assert score["complete"] and score["command"].startswith("twofold train --config=td3_crystal")
+def test_where_there_are_nonmetals_their_own_policy_is_asked():
+    both = SpringPolicy(policy(0.1).network, None, SpringPolicy(policy(-0.1).network, near(0.5, gain=0.1)))
+    for share, sign, known in ((0.0, 1, True), (0.5, -1, True), (0.9, -1, False)):
+        seen = np.full(len(NAMES), 0.1, np.float32)
+        seen[NAMES.index("nonmetals")] = share
+        assert (np.sign(both.act(seen)) == sign).all()
+        assert both.knows(seen) is known
+
+
+def near(share, gain):
+    """Knows what has this share of nonmetals, and gained there."""
+    seen = np.full((12, len(NAMES)), 0.1, np.float32)
+    seen[:, NAMES.index("nonmetals")] = share
+    fresh = seen + np.random.default_rng(1).uniform(-0.01, 0.01, seen.shape)
+    return Depth.of(seen, np.full(12, gain), fresh)
+
+
+@pytest.mark.parametrize("path", [DEFAULT, NONMETALS])
+def test_the_default_policies_say_how_they_were_made(path):
+    assert unseal(DEFAULT)[1]["score"]["complete"]
+    score = unseal(path)[1]["score"]
+    assert score["command"].startswith("twofold train --config=td3_crystal")
     assert {"seed", "data", "packages", "curve", "commit"} <= set(score)
     first, best = score["curve"][0], max(score["curve"], key=lambda entry: entry["-log2(calls)"])
     assert best["step"] == score["step"] and best["mean calls"] < first["mean calls"]
@@ -63,7 +85,7 @@ def asked(atoms, calls=6):
     return number
 
 
-def test_the_default_policy_is_asked_where_it_saves_calls_and_not_on_adsorbates():
+def test_the_default_policy_is_asked_where_it_saves_calls():
     alloy = builtin("NiAl:B2*2x2x2")
     alloy.rattle(0.1, seed=1)
     slab = fcc111("Cu", (2, 2, 3), vacuum=8.0)

@@ -4,7 +4,7 @@ import pytest
 from twofold.base.errors import ConfigError, UserError
 from twofold.crystal.displacements import GraphConfig, GraphEnv, element_features, graph
 from twofold.crystal.features import NAMES
-from twofold.crystal.rewards import reward
+from twofold.crystal.rewards import reward, telescoped
 from twofold.crystal.structures import builtin
 from twofold.crystal.structures import load as structures_of
 from twofold.crystal.world import RelaxConfig, SpringEnv
@@ -30,6 +30,22 @@ WEIGHTS = (2.0, 3.0, 4.0)
 )
 def test_rewards_have_their_exact_values(name, done, wanted):
     assert reward(name, 0.1 * 10**0.5, 0.1, done, WEIGHTS, 0.1) == pytest.approx(wanted)
+
+
+def test_a_telescoped_return_says_the_calls_alone():
+    env = SpringEnv(RelaxConfig(sets=COPPER, telescoped=True), "eval")
+    for action in (np.zeros(7), np.full(7, 0.3)):
+        env.reset(seed=3)
+        start, total, done = env.now.force, 0.0, False
+        while not done:
+            _, gained, done, _, _ = env.step(action)
+            total += gained
+        assert total == pytest.approx(np.log10(start / 0.01) - 0.1 * (env.now.calls - 1) + 1)
+
+
+def test_a_large_fall_counts_whole_and_a_large_rise_in_part():
+    assert telescoped(10.0, 0.001, 0.01, True, 0.1) == pytest.approx(3 - 0.1 + 1)
+    assert telescoped(0.1, 1e4, 0.01, False, 0.1) == pytest.approx(-2 - 0.1)
 
 
 def test_the_spring_world_keeps_the_contract():

@@ -12,10 +12,12 @@ import pytest
 from ase import Atoms
 from ase.build import bulk, molecule
 from ase.calculators.emt import EMT
+from ase.filters import FrechetCellFilter
 
 from twofold.base.errors import MissingPackage, UserError
-from twofold.crystal.calculators import Counted, calculator_factory, make_calculator
+from twofold.crystal.calculators import AskedOnly, Counted, calculator_factory, make_calculator
 from twofold.crystal.espresso import _files
+from twofold.crystal.relaxer import TD3Relaxer
 
 PSEUDO = Path("/usr/share/espresso/pseudo")
 
@@ -83,6 +85,56 @@ def test_an_unknown_method_of_xtb_is_one_line() -> None:
     pytest.importorskip("tblite", reason="the calculator xtb needs the extra `xtb`")
     with pytest.raises(UserError, match="xtb:PM7: write GFN2-xTB"):
         make_calculator("xtb:PM7")
+
+
+class Told(EMT):
+    """Remembers what it was asked for, as CHGNet is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tasks: list[str] = []
+
+    def calculate(self, atoms: Atoms, properties: list[str], changes: list[str], task: str) -> None:
+        self.tasks.append(task)
+        super().calculate(atoms, properties, changes)
+        if "s" not in task:
+            self.results.pop("stress", None)
+
+
+def test_stress_is_computed_only_where_it_is_asked_for() -> None:
+    atoms, inner = bulk("Cu", cubic=True), Told()
+    atoms.calc = AskedOnly(inner)
+    atoms.get_forces()
+    atoms.get_potential_energy()
+    assert inner.tasks == ["ef"]
+    stress = atoms.get_stress()
+    atoms.positions[0, 0] += 0.1
+    atoms.get_forces()
+    assert "stress" not in atoms.calc.results  # that of the other place is gone
+    assert inner.tasks == ["ef", "efs", "ef"]
+    assert np.abs(atoms.get_stress() - stress).max() > 1e-6
+
+
+def test_a_relaxing_cell_asks_for_stress_in_the_same_call() -> None:
+    atoms, inner = bulk("Cu", cubic=True), Told()
+    atoms.rattle(0.05, seed=1)
+    atoms.calc = counted = Counted(AskedOnly(inner))
+    TD3Relaxer(FrechetCellFilter(atoms), logfile=None).run(fmax=0.01)
+    assert set(inner.tasks) == {"efs"} and len(inner.tasks) == counted.calls
+
+
+def test_chgnet_by_name_gives_what_its_own_calculator_gives() -> None:
+    dynamics = pytest.importorskip("chgnet.model.dynamics", reason="the calculator chgnet needs the extra")
+    ours, theirs = bulk("LiF", "rocksalt", a=4.0), bulk("LiF", "rocksalt", a=4.0)
+    for atoms, calculator in (
+        (ours, make_calculator("chgnet")),
+        (theirs, dynamics.CHGNetCalculator(use_device="cpu")),
+    ):
+        atoms.rattle(0.05, seed=1)
+        atoms.calc = calculator
+    np.testing.assert_array_equal(ours.get_forces(), theirs.get_forces())
+    np.testing.assert_array_equal(ours.get_stress(), theirs.get_stress())
+    np.testing.assert_array_equal(ours.get_magnetic_moments(), theirs.get_magnetic_moments())
 
 
 # ---- Quantum ESPRESSO ----------------------------------------------------------------------------------------------

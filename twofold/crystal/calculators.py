@@ -56,6 +56,30 @@ class Counted(Calculator):  # ASE is not checked
         self.results = dict(self.inner.results)
 
 
+class AskedOnly(Calculator):
+    """CHGNet without what nobody asks for: the stress is a third of a call, and of use only where the cell relaxes."""
+
+    name = "chgnet"
+
+    def __init__(self, inner: Calculator) -> None:
+        super().__init__()
+        self.inner = inner
+        self.implemented_properties = list(inner.implemented_properties)
+
+    def calculate(
+        self,
+        atoms: Atoms | None = None,
+        properties: Sequence[str] = ("energy", "forces"),
+        system_changes: Sequence[str] = all_changes,
+    ) -> None:
+        super().calculate(atoms, properties, system_changes)
+        further = set(properties) - {"energy", "free_energy", "forces"}
+        task = "ef" if not further else "efs" if further == {"stress"} else "efsm"
+        self.inner.results = {}  # none of another structure
+        self.inner.calculate(atoms, list(properties), list(system_changes), task=task)
+        self.results = dict(self.inner.results)
+
+
 Own = Mapping[str, ModuleType]  # modules that the user named with --import
 
 
@@ -128,7 +152,7 @@ def _chgnet() -> Calculator:
     except ImportError:
         raise MissingPackage("chgnet", "chgnet", "the calculator 'chgnet'") from None
     with _silent():
-        return CHGNetCalculator(use_device="cpu")
+        return AskedOnly(CHGNetCalculator(use_device="cpu"))
 
 
 @lru_cache(maxsize=4)

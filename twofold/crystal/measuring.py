@@ -37,10 +37,14 @@ def depth_of(policy: SpringPolicy, cfg: RelaxConfig, starts: int) -> Depth:
 
 
 def _decisive(env: SpringEnv, seed: int, act: Callable[[Array], Array]) -> Array | None:
-    """Relax one start; what was observed at its second call, where it is decided who steps, if it came to that."""
+    """Relax one start; what was observed at its second call, where it is decided who steps, if it came to that.
+
+    The first step is the untrained one, as in `SpringPolicy.scalars`.
+    """
     (observation, _), seen, over = env.reset(seed=seed), list[Array](), False
     while not over:
         seen.append(observation)
-        observation, _, done, cut, _ = env.step(act(observation))
+        action = act(observation) if len(seen) > 1 else np.zeros(len(SCALARS))
+        observation, _, done, cut, _ = env.step(action)
         over = done or cut
     return seen[1] if len(seen) > 1 else None

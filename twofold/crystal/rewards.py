@@ -34,5 +34,14 @@ def scale_free(before: float, after: float, done: bool, cost: float) -> float:
     return float(np.clip(_log(before) - _log(after), -1.0, 1.0)) - cost + float(done)
 
 
+def telescoped(before: float, after: float, eps: float, done: bool, cost: float) -> float:
+    """The same with forces below `eps` as `eps`: the sum over an episode depends on its start and its calls alone.
+
+    `scale_free` also pays for an end far below `eps`, and a decade a step at most. Of a rise two decades count.
+    """
+    fallen = _log(max(before, eps)) - _log(max(after, eps))
+    return max(fallen, -2.0) - cost + float(done)
+
+
 def _log(force: float) -> float:
     return float(np.log10(max(force, 1e-12)))

@@ -18,7 +18,7 @@ from twofold.crystal.curvilinear import step_for
 from twofold.crystal.features import NAMES, features
 from twofold.crystal.library import StructureSet, chosen, copper
 from twofold.crystal.motion import Motion, frame_of, permitted
-from twofold.crystal.rewards import scale_free
+from twofold.crystal.rewards import scale_free, telescoped
 from twofold.crystal.spring import SCALARS, Scalars, SpringStep, largest
 from twofold.rows.world import Where, make_rows
 from twofold.settings.registry import worlds
@@ -35,6 +35,10 @@ class RelaxConfig:
     eps: float = setting("an episode ends at this largest force", default=0.01, gt=0, unit="eV/Angstrom")
     max_steps: int = setting("then an episode is cut short", default=60, ge=1, unit="steps")
     call_cost: float = setting("of one force call, in decades of force", default=0.1, ge=0)
+    telescoped: bool = setting(
+        "forces below eps count as eps and falls are not cut: a return says the calls and nothing else",
+        default=False,
+    )
 
 
 class Relaxation:
@@ -110,7 +114,10 @@ class SpringEnv(gym.Env[Array, Array]):
         self.steps += 1
         done = now.force <= cfg.eps
         cut = not done and self.steps >= cfg.max_steps
-        gained = scale_free(before, now.force, done, cfg.call_cost)
+        if cfg.telescoped:
+            gained = telescoped(before, now.force, cfg.eps, done, cfg.call_cost)
+        else:
+            gained = scale_free(before, now.force, done, cfg.call_cost)
         # Fewer calls is what counts, whatever reward trains; logarithms weigh easy and hard crystals alike.
         info = (
             {"episode": now.metrics(cfg.eps) | {"return": -float(np.log2(now.calls))}} if done or cut else {}
