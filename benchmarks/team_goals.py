@@ -110,7 +110,8 @@ def foreseen(loaded: LoadedPolicy, purpose: str) -> float:
         states.append(np.array(obs["state"]))
         playing &= ~(terminated | truncated)
     seen, mask = torch.from_numpy(np.stack(states)), torch.from_numpy(np.stack(played)).float()
-    return reached(policy, torch.stack(goals), about(seen, policy.cfg.subgoal_columns), mask)
+    inferred = torch.stack(goals)[..., : policy.cfg.subgoal_dim]
+    return reached(policy, inferred, about(seen, policy.cfg.subgoal_columns), mask)
 
 
 @torch.no_grad()
