@@ -25,7 +25,7 @@ from twofold.show import style
 
 RESULTS = Path(__file__).resolve().parent / "results" / "team"
 PACKAGES = ("torch", "numpy", "gymnasium", "lbforaging", "mpe2", "pettingzoo")
-BATTLES = ("skirmish", "omg_8m")  # suites whose score is a share of battles won
+BATTLES = ("skirmish", "omg_8m", "mixed")  # suites whose score is a share of battles won
 ASKED, SEEDS = ("3m", "8m", "2s3z", "3s5z", "8m_vs_9m", "5m_vs_6m", "3s_vs_5z"), 3  # of qmix_plus in skirmish
 Runs = list[dict[str, Any]]  # of one case, seed by seed
 
@@ -73,7 +73,8 @@ def suites() -> list[str]:
 
 
 def record_of(suite: str) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads((RESULTS / f"team_{suite}.json").read_text())
+    path = RESULTS / f"team_{suite}.json"
+    record: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"suite": suite, "cases": {}}
     return record
 
 
@@ -183,20 +184,29 @@ def run_of(folder: Path) -> dict[str, Any]:
         steps := evaluations[-1]["step"]
     ):  # it was made longer
         words = [f"trainer.steps={steps}" if "trainer.steps=" in word else word for word in words]
-    won = test["eval"]["battle_won"]
+    kind = "test_partners" if "env_args.partners" in given else "eval"  # those never met
+    found, won = test[kind], test[kind]["battle_won"]
+    curve = [one for one in evaluations if one["world"] == kind]
     return {
-        "case": f"{given['config']} {given['env_args.map_name']}",
+        "case": case_of(given),
         "seed": int(given["seed"]),
         "steps": evaluations[-1]["step"],
         "score": won["mean"],
         "interval": [won["low"], won["high"]],
-        "return": test["eval"]["return"]["mean"],
+        "return": found["return"]["mean"],
         "episodes": won["episodes"],
-        "length": test["eval"]["length"]["mean"],
+        "length": found["length"]["mean"],
         "command": f"twofold {' '.join(words)}",
         "commit": about["commit"],
-        "curve": [[one["step"], one["battle_won"]["mean"]] for one in evaluations],
+        "curve": [[one["step"], one["battle_won"]["mean"]] for one in curve],
     }
+
+
+def case_of(given: dict[str, str]) -> str:
+    """The preset and the map; of a mixed team also who sits on the other seats."""
+    if "env_args.partners" not in given:
+        return f"{given['config']} {given['env_args.map_name']}"
+    return f"{given['config']} {Path(given['env_args.partners']).name} beside {given['env_args.team']}"
 
 
 def versions() -> dict[str, str]:
