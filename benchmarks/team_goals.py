@@ -315,8 +315,8 @@ def tried(runs: list[Run], result: list[Run]) -> list[str]:
     told = (
         "Foraging, one seed that the result does not use: every form of OMG that ran to its end, in the order in which "
         "they were tried; both scores were in sight when a form was chosen. One seed ranks nothing (the form of the "
-        f"result has {min(scores):.2f} to {max(scores):.2f} on its seeds), and the best of so many is flattered. Runs of "
-        "300,000 steps by the newest code have, as the result, an update for every eight episodes, all others for four."
+        f"result has {min(scores):.2f} to {max(scores):.2f} on its seeds), and the best of so many is flattered. Runs "
+        "of 300,000 steps by the newest code have, as the result, an update for eight episodes, all others for four."
     )
     return ["", "## What was tried", "", told, "", *table(head, rows)]
 
@@ -332,8 +332,8 @@ def page(record: dict[str, Any]) -> str:
         "What each learner knows of its partner: IQL what it sees; IQL-AM in training also what the partner did; "
         "IQL-OMG in training also which food the partner loaded in the end, which is what its subgoals are about; "
         "IQL-OMG-AM both. Acting, all four see the same. `iql_told` is IQL that is told in every step, tests included, "
-        "which food its partner goes for: what a model of the partner could win at most. `iql_more` is IQL with twice the "
-        "updates, since a model costs time.",
+        "which food its partner goes for: what a model of the partner could win at most. `iql_more` is IQL with twice "
+        "the updates, since a model costs time.",
     ]
     for world, runs in record["worlds"].items():
         lines += section(world, runs)
