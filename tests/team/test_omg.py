@@ -166,6 +166,12 @@ def test_the_hit_ratio_counts_subgoals_reached_within_the_horizon():
     learner.hits.see(inferred, embedded, mask, may)
     assert learner.hits.ratio() == 0.5
     assert learner.hits.chance() == pytest.approx((1 + 1 + 1 + 1) / 4 / 2)
+    again = (
+        torch.tensor([0.0, 3.0, 3.0, 0.0, 3.0]).view(5, 1, 1).expand(5, 1, 4)
+    )  # step 4 is step 1 once more
+    learner.hits.see(again, again, mask, torch.ones(5, 1))
+    assert learner.hits.ratio() == 0.5  # of steps 0 and 3 nothing comes again within two steps
+    assert learner.hits.chance() == pytest.approx((3 + 5 + 5 + 3) / 4 / 5)
 
 
 def test_metrics_tell_which_future_step_was_chosen():

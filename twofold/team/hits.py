@@ -9,6 +9,8 @@ from torch import Tensor
 
 from twofold.core.protocols import State
 
+ALIKE = 1e-4  # embedded states nearer than this are the same
+
 
 class HitRatio:
     """How often the state of the episode nearest to the inferred subgoal is one of the next H; by chance, and here.
@@ -40,15 +42,17 @@ class HitRatio:
         (inferred, embedded, mask, may), self._seen = self._seen, None
         there = (exists(mask) * may).t()  # [R, T + 1]
         weight = mask.t() * (there.sum(-1, keepdim=True) > 0)
-        apart = torch.cdist(inferred[:-1].transpose(0, 1), embedded.transpose(0, 1))  # [R, T, T + 1]
-        nearest = apart.masked_fill(there.unsqueeze(1) == 0, torch.inf).argmin(-1)
-        offset = nearest - torch.arange(len(mask))
-        hit = ((offset >= 1) & (offset <= self.horizon)).float() * weight
-        total = weight.sum().clamp(min=1)
-        self._ratio = float(hit.sum() / total)
-        until = torch.nn.functional.pad(there.cumsum(-1), (0, self.horizon), mode="replicate")
-        ahead = until[:, self.horizon : -1] - until[:, : len(mask)]  # of the next H, those that may be
-        self._chance = float((ahead / there.sum(-1, keepdim=True).clamp(min=1) * weight).sum() / total)
+        total, states = weight.sum().clamp(min=1), embedded.transpose(0, 1)
+        ahead = torch.arange(len(mask) + 1) - torch.arange(len(mask)).unsqueeze(-1)  # [T, T + 1]
+        near = ((ahead >= 1) & (ahead <= self.horizon)).float() * there.unsqueeze(1)  # [R, T, T + 1]
+        # A state that comes again is reached as well: which of its times was nearest means nothing.
+        alike = (torch.cdist(states, states) < ALIKE).float()
+        reached = ((near @ alike) > 0).float() * there.unsqueeze(1)
+        apart = torch.cdist(inferred[:-1].transpose(0, 1), states)  # [R, T, T + 1]
+        nearest = apart.masked_fill(there.unsqueeze(1) == 0, torch.inf).argmin(-1, keepdim=True)
+        self._ratio = float((reached.gather(-1, nearest).squeeze(-1) * weight).sum() / total)
+        by_chance = reached.sum(-1) / there.sum(-1, keepdim=True).clamp(min=1)
+        self._chance = float((by_chance * weight).sum() / total)
 
     def state_dict(self) -> State:
         found = {"ratio": self.ratio(), "chance": self.chance()}
