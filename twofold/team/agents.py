@@ -89,23 +89,19 @@ class TeamPolicy:
         epsilon: Schedule,
         rng: np.random.Generator,
         sample: bool = False,
-        hold: int = 1,
     ) -> None:
         self.nets, self.agent, self.rows, self.epsilon, self.rng = nets, agent, rows, epsilon, rng
         self.sample = sample  # draw from the softmax of the outputs in place of taking the highest
-        self.hold = hold  # most steps that a random action is repeated for
         self.steps = 0  # world steps acted for: what the schedule counts
         shape = nets.shape
         self.hidden = agent.start(shape.agents * rows // agent.copies)
         self._x = self.hidden.new_zeros(shape.agents, rows, agent.inputs)
         self.last_action = np.full((rows, shape.agents), -1, np.int64)
-        self.held = np.zeros((rows, shape.agents), np.int64)  # the last random actions
-        self.left = np.zeros((rows, shape.agents), np.int64)  # how often they are still to be repeated
 
     def reset(self, rows: Array) -> None:
         at = torch.from_numpy(np.asarray(rows, bool)).to(self.hidden.device)
         self._by_agent(self.hidden)[:, at] = 0
-        self.last_action[rows], self.left[rows] = -1, 0
+        self.last_action[rows] = -1
 
     def _by_agent(self, rows: Tensor) -> Tensor:
         """[K, R, ...] as [A, rows, ...]."""
@@ -135,24 +131,11 @@ class TeamPolicy:
         action: Array = scores.argmax(-1)
         epsilon = self.epsilon(self.steps)
         if epsilon > 0:
-            action = self._explored(action, avail, epsilon)
+            random = self.rng.random(action.shape) < epsilon
+            action = np.where(random, self._uniform(avail), action)
         self.steps += self.rows
         self.last_action = action
         return action
-
-    def _explored(self, action: Array, avail: Array, epsilon: float) -> Array:
-        """A share of epsilon is random: drawn anew, or held for up to `hold` steps as long as it is available."""
-        if self.hold == 1:
-            random = self.rng.random(action.shape) < epsilon
-            return np.where(random, self._uniform(avail), action)
-        # A cycle is one step of one's own or, with probability p, (hold + 1) / 2 random ones on average.
-        start = epsilon / ((1 - epsilon) * (self.hold + 1) / 2 + epsilon)
-        begins, drawn = self.rng.random(action.shape) < start, self._uniform(avail)
-        more = self.rng.integers(0, self.hold, action.shape)
-        going_on = (self.left > 0) & (np.take_along_axis(avail, self.held[..., None], -1)[..., 0] > 0)
-        self.left = np.where(going_on, self.left - 1, np.where(begins, more, 0))
-        self.held = np.where(going_on, self.held, drawn)
-        return np.where(going_on | begins, self.held, action)
 
     def random(self, obs: Obs) -> Array:
         self.steps += self.rows
@@ -170,14 +153,11 @@ class TeamPolicy:
         self.last_action = actions
 
     def state_dict(self) -> State:
-        kept: State = {"hidden": self.hidden.clone(), "last_action": self.last_action, "steps": self.steps}
-        return kept | ({"held": self.held, "left": self.left} if self.hold > 1 else {})
+        return {"hidden": self.hidden.clone(), "last_action": self.last_action, "steps": self.steps}
 
     def load_state_dict(self, state: State) -> None:
         self.hidden = torch.as_tensor(np.array(state["hidden"])).to(self._x.device)
         self.last_action, self.steps = np.array(state["last_action"]), int(state["steps"])
-        if self.hold > 1:
-            self.held, self.left = np.array(state["held"]), np.array(state["left"])
 
 
 def agents_first(obs: Array) -> Tensor:

@@ -32,13 +32,6 @@ class QConfig(TeamConfig):
         "the online network chooses the next action, the target network values it", default=True
     )
     evaluation_epsilon: float = setting("share of random actions in evaluations", default=0.0, ge=0, le=1)
-    epsilon_hold: int = setting(
-        "a random action is repeated for 1 to this many steps while it is available; epsilon stays the share of random "
-        "steps, and agents get somewhere by chance",
-        default=1,
-        ge=1,
-        unit="steps",
-    )
     mixing_embed_dim: int = setting("QMIX: width of the mixing network", default=32, ge=1)
     hypernet_layers: Literal[1, 2] = setting("QMIX: layers of the networks that make its weights", default=2)
     hypernet_embed: int = setting("width of those layers (QTRAN: of the joint value)", default=64, ge=1)
@@ -110,8 +103,7 @@ class QLearner(EpisodeLearner):
     def policy(self, *, explore: bool, rows: int, rng: np.random.Generator) -> TeamPolicy:
         """Acts with the online network, whatever it is at the moment."""
         epsilon = self.cfg.epsilon if explore else Schedule(self.cfg.evaluation_epsilon)
-        hold = self.cfg.epsilon_hold
-        return TeamPolicy(self.nets, self.agent, rows, epsilon=epsilon, rng=rng, hold=hold)
+        return TeamPolicy(self.nets, self.agent, rows, epsilon=epsilon, rng=rng)
 
     # ---- learning ----
 
