@@ -46,7 +46,6 @@ WORLDS = {
 }
 PARTS = {  # variants of team_goals_parts.yaml
     "whole": "as in the result",
-    "iql": "IQL, no model",
     "as_numbers": "the place as y and x, two columns",
     "by_value": "the selector by value, five steps ahead",
     "no_mix": "never mixed: inferred subgoals from the start",
