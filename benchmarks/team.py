@@ -43,7 +43,8 @@ NOTES = {
     "lbf": "Some seeds had `trainer.stop_at` and ended early, others not: one mean holds both.",
     "spread": "Today's package pays half of what the first particle games paid (team_spread_scale.md): twice these "
     "returns stand beside the published -126.6 (QMIX) and -131.0 (VDN).",
-    "skirmish": "To be read with the steps that each case had and the number of its seeds: one shows little. Win rates are not "
+    "skirmish": "To be read with the steps that each case had and the number of its seeds: one shows little. Win rates "
+    "are not "
     "SMAC's (docs/skirmish.md). Cases made by version 0.1 are of a time when a time-out bootstrapped; it is an end "
     "now. A training with `trainer.stop_at` ends at the first validation (32 battles) that reaches it. No test is "
     "eased. qmix_plus on 8m_vs_9m and 3s_vs_5z had training battles whose ease follows their outcome "
