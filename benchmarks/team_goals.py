@@ -348,17 +348,17 @@ def page(record: dict[str, Any]) -> str:
 
 def draw(record: dict[str, Any]) -> None:
     figure, panels = style.new_figure(8.0, 4.5)
-    axes, index = panels[0, 0], 0
+    axes = panels[0, 0]
     for world, runs in record["worlds"].items():
-        for name in ORDER:
+        for index, name in enumerate(ORDER):  # a colour for each learner, the second world in dashes
             curves = [np.array(run["curve"]) for run in runs if run["learner"] == name]
             if not curves:
                 continue
             length = min(map(len, curves))
             mean = np.mean([curve[:length, 1] for curve in curves], axis=0)
             label = f"{name}, {world}"
-            axes.plot(curves[0][:length, 0], mean, color=style.colour(index), linewidth=2.2, label=label)
-            index += 1
+            line = {"color": style.colour(index), "linestyle": "--" if world == "prey" else "-"}
+            axes.plot(curves[0][:length, 0], mean, **line, linewidth=2.2, label=label)
     style.title(axes, "Partners with private goals, never met", "share of the food, mean over seeds")
     style.steps_axis(axes)
     figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=8)
