@@ -150,7 +150,10 @@ def test_the_state_hides_nothing_and_ends_with_the_food_that_the_partner_loads()
     for _ in range(20):
         wish = hidden["obs"][:, 0, -2:]
         hidden, *_ = near.step(np.zeros((64, 1), np.int64))
-        food, loads = hidden["state"][:, 12:], hidden["others"][:, 0] == 5
+        food, loads = hidden["state"][:, 12:14], hidden["others"][:, 0] == 5
+        marked = hidden["state"][:, 14:].reshape(64, 2, 8)  # a column for every y, then for every x
+        assert (marked[~loads] == -1).all() and (marked[loads].sum(-1) == 1).all()
+        np.testing.assert_array_equal(marked[loads].argmax(-1), food[loads])
         np.testing.assert_array_equal((food >= 0).all(1), loads)
         same = (food == wish).all(1)
         assert same[loads].mean() > 0.8 if loads.any() else True  # it may stand between two

@@ -13,8 +13,8 @@ from twofold.team.am import AgentModelling, AMConfig
 from twofold.team.conditioned import rows_of
 from twofold.team.hits import exists, first_ahead
 from twofold.team.models import divergence
-from twofold.team.omg import OMG, OMGConfig, load_prior
-from twofold.team.prior import PriorConfig, PriorLearner
+from twofold.team.omg import OMG, OMGConfig
+from twofold.team.prior import PriorConfig, PriorLearner, load_prior
 from twofold.team.worlds.space import TeamShape, team_space
 
 SMALL = {"history": 6}
@@ -114,7 +114,7 @@ def test_the_next_state_is_valued_with_the_same_subgoal():
     data, _ = prepared(learner, batch)
     g = torch.randn(SHAPE.limit + 1, data.mask.shape[1], 4, generator=torch.Generator().manual_seed(0))
     q, memory = learner.q.run(learner.q.agent, g)
-    ahead = learner.q._ahead(learner.q.agent, g, memory, q, held=True)
+    ahead = learner.q._ahead(learner.q.agent, g, memory, q, held=4)
     t = 2  # by hand: the memory before step 3, its inputs, but the subgoal of step 2
     x = learner.q._unroll.x[:, t + 1].clone()
     x[..., learner.nets.columns :] = g[t]
@@ -123,7 +123,7 @@ def test_the_next_state_is_valued_with_the_same_subgoal():
     assert not torch.allclose(ahead[t], q[t + 1], atol=1e-4)
 
 
-@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("held", [0, 4])
 @pytest.mark.parametrize("td_lambda", [0.0, 0.6])
 def test_targets_are_lambda_returns(held, td_lambda):
     learner, batch = omg(td_lambda=td_lambda, gamma=0.9, double_q=False), episodes()
@@ -155,11 +155,23 @@ def test_the_hit_ratio_counts_subgoals_reached_within_the_horizon():
     inferred = (
         (torch.tensor([1.0, 3.0, 2.0, 0.0, 0.0])).view(5, 1, 1).expand(5, 1, 4)
     )  # ahead 1, ahead 2, now, past
-    learner.hits.see(inferred, embedded, mask)
+    learner.hits.see(inferred, embedded, mask, torch.ones(5, 1))
     assert learner.hits.ratio() == 0.5
     assert learner.hits.chance() == pytest.approx(
         (2 + 2 + 2 + 1) / 4 / 5
     )  # of five states, those within two ahead
+    may = torch.tensor([0, 0, 1, 0, 1]).view(
+        5, 1
+    )  # nearest of these: 2, 2 (as near as 4), 2, 2 for steps 0 to 3
+    learner.hits.see(inferred, embedded, mask, may)
+    assert learner.hits.ratio() == 0.5
+    assert learner.hits.chance() == pytest.approx((1 + 1 + 1 + 1) / 4 / 2)
+    again = (
+        torch.tensor([0.0, 3.0, 3.0, 0.0, 3.0]).view(5, 1, 1).expand(5, 1, 4)
+    )  # step 4 is step 1 once more
+    learner.hits.see(again, again, mask, torch.ones(5, 1))
+    assert learner.hits.ratio() == 0.5  # of steps 0 and 3 nothing comes again within two steps
+    assert learner.hits.chance() == pytest.approx((3 + 5 + 5 + 3) / 4 / 5)
 
 
 def test_metrics_tell_which_future_step_was_chosen():
@@ -306,7 +318,7 @@ def test_states_are_standardised_while_the_prior_learns_and_then_no_more():
     for _ in range(3):
         learner.update(batch)
     data = rows_of(batch, SHAPE.limit)
-    seen = learner.prior.standardised(data.obs[:-1])[data.mask > 0]
+    seen = learner.prior.standardised(data.obs)[exists(data.mask) > 0]
     assert seen.mean(0).abs().max() < 1e-4 and (seen.std(0) - 1).abs().max() < 0.02
     before = learner.prior.centre.clone()
     learner.update(episodes(seed=5))
@@ -328,7 +340,7 @@ def test_what_is_inferred_while_learning_is_inferred_while_acting(before):
     learner, batch = omg(history_before=before), episodes()
     data = rows_of(batch, SHAPE.limit)
     with torch.no_grad():
-        mean, _, _ = learner._infer(data, data.obs, SHAPE.limit + 1)
+        mean, _, _ = learner._infer(data, data.obs)
     policy = learner.policy(explore=False, rows=4, rng=np.random.default_rng(0))
     for t in range(3):
         seen = torch.from_numpy(batch.obs["obs"][:, t]).transpose(0, 1)
@@ -344,7 +356,7 @@ def test_the_history_before_does_not_know_this_step():
     other.obs["obs"][:, 2] += 1.0
     with torch.no_grad():
         one, two = (
-            learner._infer(rows_of(b, SHAPE.limit), rows_of(batch, SHAPE.limit).obs, SHAPE.limit + 1)[2]
+            learner._infer(rows_of(b, SHAPE.limit), rows_of(batch, SHAPE.limit).obs)[2]
             for b in (batch, other)
         )
     assert torch.equal(one[2], two[2]) and not torch.equal(one[3], two[3])
@@ -424,6 +436,42 @@ def test_subgoals_learn_to_predict_the_others_actions_when_asked_to():
     assert "learner/model_loss" not in plain.metrics()
     with pytest.raises(ConfigError, match="other agents to model"):
         OMG(OMGConfig(action_weight=1.0), **parts(TeamShape(1, 5, 7, 4, 6)))
+
+
+def test_the_history_can_foretell_actions_and_q_then_sees_it_beside_the_subgoal():
+    learner = omg(action_weight=1.0, action_from="history", model_lr=3e-3, model_columns="uniform")
+    batch, losses = episodes(), []
+    assert learner.q.agent.inputs == learner.nets.columns + OMG_SMALL["subgoal_dim"] + SMALL["history"]
+    for _ in range(120):
+        learner.update(batch)
+        losses.append(learner.metrics()["learner/model_loss"])
+    assert losses[-1] < 0.9 * losses[0]
+    data, _ = prepared(learner, batch)
+    extra = torch.randn(
+        SHAPE.limit + 1, data.mask.shape[1], 4 + 6, generator=torch.Generator().manual_seed(0)
+    )
+    q, memory = learner.q.run(learner.q.agent, extra)
+    ahead = learner.q._ahead(learner.q.agent, extra, memory, q, held=4)
+    t = 2  # the next state is valued with this step's subgoal and its own history
+    x = learner.q._unroll.x[:, t + 1].clone()
+    x[..., learner.nets.columns : learner.nets.columns + 4] = extra[t, :, :4]
+    by_hand, _ = learner.q.agent(x, memory[t + 1].unsqueeze(0))
+    assert torch.allclose(ahead[t], by_hand[0], atol=1e-6)
+    assert (
+        omg(action_from="history").q.agent.inputs == learner.nets.columns + 4
+    )  # without a loss nothing is added
+
+
+def test_a_prior_learns_only_from_states_that_may_be_subgoals():
+    learner, batch = omg(selector="first", standardise_states=True, subgoal_columns=(1,)), episodes()
+    data = rows_of(batch, SHAPE.limit)
+    learner._improve_prior(data.obs, data)
+    seen = data.obs[..., 1][exists(data.mask) > 0]
+    torch.testing.assert_close(learner.prior.centre[0], seen[seen > -1e-3].mean())
+    batch.obs["obs"][:] = -1.0  # nothing is ever there: nothing is learnt, and nothing breaks
+    before = learner.prior.centre.clone()
+    learner.update(batch)
+    assert torch.equal(learner.prior.centre, before) and learner.first_bad() is None
 
 
 def test_subgoals_can_be_about_some_columns_alone():

@@ -59,7 +59,7 @@ class AgentModelling(EpisodeLearner):
         for _ in range(self.cfg.model_updates):
             embedding = torch.tanh(self._history(data, self.shape.limit + 1))
             self._improve_model(embedding[:-1], data)
-        self._metrics |= self.q.improve(data, embedding.detach(), held=False)
+        self._metrics |= self.q.improve(data, embedding.detach(), held=0)
         self.q.target.track(self.updates)
 
     def _improve_model(self, embedding: Tensor, data: RowBatch) -> None:

@@ -142,8 +142,8 @@ class ConditionedQ:
         q, _ = net(x.flatten(0, 1).unsqueeze(0), memory.flatten(0, 1).unsqueeze(0))
         return torch.reshape(q[0], (*x.shape[:2], -1))
 
-    def improve(self, data: RowBatch, extra: Tensor, *, held: bool) -> dict[str, Tensor]:
-        """One TD(lambda) step; `held` values the next state with this step's extra, as OMG does with its subgoal."""
+    def improve(self, data: RowBatch, extra: Tensor, *, held: int) -> dict[str, Tensor]:
+        """One TD(lambda) step; the next state is valued with the first `held` columns of this step's extra."""
         steps = self._steps
         after, memory = self.run(self.target_agent, extra)
         after = self._ahead(self.target_agent, extra, memory, after, held).clone()
@@ -166,9 +166,12 @@ class ConditionedQ:
         mean = ((chosen.detach() * data.mask).sum() / total).detach()
         return {"loss": loss.detach(), "q_mean": mean, "grad_norm": norm}
 
-    def _ahead(self, net: Recurrent, extra: Tensor, memory: Tensor, q: Tensor, held: bool) -> Tensor:
+    def _ahead(self, net: Recurrent, extra: Tensor, memory: Tensor, q: Tensor, held: int) -> Tensor:
         """Values of the next states, [T, R, n]."""
-        return self.peek(net, extra[:-1], memory[1:], slice(1, self._steps + 1)) if held else q[1:]
+        if not held:
+            return q[1:]
+        ahead = torch.cat([extra[:-1, :, :held], extra[1:, :, held:]], -1)
+        return self.peek(net, ahead, memory[1:], slice(1, self._steps + 1))
 
     def state_dict(self) -> State:
         return states_of(self._kept)

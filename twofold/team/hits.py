@@ -9,17 +9,22 @@ from torch import Tensor
 
 from twofold.core.protocols import State
 
+ALIKE = 1e-4  # embedded states nearer than this are the same
+
 
 class HitRatio:
-    """How often the state of the episode nearest to the inferred subgoal is one of the next H; by chance, and here."""
+    """How often the state of the episode nearest to the inferred subgoal is one of the next H; by chance, and here.
+
+    Where only some states may be subgoals, the nearest of those is looked for, in episodes that have any.
+    """
 
     def __init__(self, horizon: int) -> None:
         self.horizon, self._ratio, self._chance = horizon, math.nan, math.nan
-        self._seen: tuple[Tensor, Tensor, Tensor] | None = None
+        self._seen: tuple[Tensor, Tensor, Tensor, Tensor] | None = None
 
-    def see(self, inferred: Tensor, embedded: Tensor, mask: Tensor) -> None:
-        """Subgoals [T + 1, R, g], embedded states [T + 1, R, g] and played steps [T, R] of an update."""
-        self._seen = (inferred, embedded, mask)
+    def see(self, inferred: Tensor, embedded: Tensor, mask: Tensor, may: Tensor) -> None:
+        """Subgoals and embedded states [T + 1, R, g], played steps [T, R], states that may be subgoals [T + 1, R]."""
+        self._seen = (inferred, embedded, mask, may)
 
     def ratio(self) -> float:
         """Computed when it is asked for: an update need not wait for it."""
@@ -34,16 +39,20 @@ class HitRatio:
     def _measure(self) -> None:
         if self._seen is None:
             return
-        (inferred, embedded, mask), self._seen = self._seen, None
-        apart = torch.cdist(inferred[:-1].transpose(0, 1), embedded.transpose(0, 1))  # [R, T, T + 1]
-        there = exists(mask).t().unsqueeze(1)
-        nearest = apart.masked_fill(there == 0, torch.inf).argmin(-1)
-        offset = nearest - torch.arange(len(mask))
-        hit = ((offset >= 1) & (offset <= self.horizon)).float() * mask.t()
-        self._ratio = float(hit.sum() / mask.sum())
-        left = mask.sum(0) - torch.arange(len(mask)).unsqueeze(-1)  # states ahead of each step
-        random = left.clamp(0, self.horizon) / (mask.sum(0) + 1)
-        self._chance = float((random * mask).sum() / mask.sum())
+        (inferred, embedded, mask, may), self._seen = self._seen, None
+        there = (exists(mask) * may).t()  # [R, T + 1]
+        weight = mask.t() * (there.sum(-1, keepdim=True) > 0)
+        total, states = weight.sum().clamp(min=1), embedded.transpose(0, 1)
+        ahead = torch.arange(len(mask) + 1) - torch.arange(len(mask)).unsqueeze(-1)  # [T, T + 1]
+        near = ((ahead >= 1) & (ahead <= self.horizon)).float() * there.unsqueeze(1)  # [R, T, T + 1]
+        # A state that comes again is reached as well: which of its times was nearest means nothing.
+        alike = (torch.cdist(states, states) < ALIKE).float()
+        reached = ((near @ alike) > 0).float() * there.unsqueeze(1)
+        apart = torch.cdist(inferred[:-1].transpose(0, 1), states)  # [R, T, T + 1]
+        nearest = apart.masked_fill(there.unsqueeze(1) == 0, torch.inf).argmin(-1, keepdim=True)
+        self._ratio = float((reached.gather(-1, nearest).squeeze(-1) * weight).sum() / total)
+        by_chance = reached.sum(-1) / there.sum(-1, keepdim=True).clamp(min=1)
+        self._chance = float((by_chance * weight).sum() / total)
 
     def state_dict(self) -> State:
         found = {"ratio": self.ratio(), "chance": self.chance()}

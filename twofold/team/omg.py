@@ -15,14 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from twofold.base.device import check_cpu
-from twofold.base.errors import CheckpointError, ConfigError, UserError
+from twofold.base.errors import ConfigError, UserError
 from twofold.base.regular import is_there
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array, Obs
 from twofold.core.protocols import Metrics, State
 from twofold.core.schedules import Schedule
 from twofold.settings.registry import learners
-from twofold.store.checkpoint import Checkpoints
 from twofold.team.agents import TeamPolicy
 from twofold.team.conditioned import (
     ConditionedConfig,
@@ -35,7 +34,7 @@ from twofold.team.conditioned import (
 )
 from twofold.team.episodes import Episode
 from twofold.team.hits import HitRatio, exists, explained, first_ahead, ratio
-from twofold.team.learning import EpisodeLearner, Given, load_named, weights_of
+from twofold.team.learning import EpisodeLearner, Given, weights_of
 from twofold.team.models import (
     ACTIVE,
     Actions,
@@ -49,6 +48,7 @@ from twofold.team.models import (
     modelled,
 )
 from twofold.team.optimise import Weights
+from twofold.team.prior import load_prior
 
 
 @settings
@@ -105,9 +105,13 @@ class OMGConfig(ConditionedConfig):
         "Q and the selector see subgoals drawn from their distributions; false: means", default=True
     )
     action_weight: float = setting(
-        "weight of a loss that predicts the others' actions from the subgoal, as iql_am does; 0: none",
+        "weight of a loss that predicts the others' actions, as iql_am does; 0: none",
         default=0.0,
         ge=0,
+    )
+    action_from: Literal["subgoal", "history"] = setting(
+        "what predicts them: the subgoal, or the history, which Q then sees beside the subgoal",
+        default="subgoal",
     )
     mix_start: float = setting("probability of training with the selected subgoal", default=1.0, ge=0, le=1)
     mix_finish: float = setting("final value of that probability", default=0.0, ge=0, le=1)
@@ -116,6 +120,11 @@ class OMGConfig(ConditionedConfig):
     def __post_init__(self) -> None:
         if self.prior_first and self.model_columns != "zero":
             raise ConfigError("learner.prior_first=true needs learner.model_columns=zero: Q acts before, too")
+
+    @property
+    def embedding(self) -> int:
+        """Columns of the history that Q sees beside the subgoal."""
+        return self.history if self.action_weight > 0 and self.action_from == "history" else 0
 
     @property
     def kl_share(self) -> float:
@@ -133,14 +142,14 @@ class OMG(EpisodeLearner):
         self.cfg, self.rng, generator = cfg, given["rngs"]["omg"], self.nets.generator
         self._normal = Normal(self.rng)
         state = modelled(self.shape.obs if cfg.obs_is_state else self.shape.state, cfg.subgoal_columns)
-        self.q = ConditionedQ(cfg, self.nets, cfg.subgoal_dim)
+        self.q = ConditionedQ(cfg, self.nets, cfg.subgoal_dim + cfg.embedding)
         self.prior = Prior(state, cfg.model_hidden, cfg.subgoal_dim, generator=generator)
         widths = {"history": cfg.history, "hidden": cfg.model_hidden, "size": cfg.subgoal_dim}
         seen = state if cfg.obs_is_state else self.shape.obs
         self.model = SubgoalModel(self.shape.obs, seen, state, **widths, generator=generator)
         self.predict: Actions | None = None
         if cfg.action_weight > 0:
-            sizes = cfg.subgoal_dim, cfg.model_hidden, *whom(self.shape)
+            sizes = cfg.embedding or cfg.subgoal_dim, cfg.model_hidden, *whom(self.shape)
             self.predict = Actions(*sizes, generator=generator)
         together = nn.ModuleList([self.model, *([] if self.predict is None else [self.predict])])
         self.prior_weights: Weights = weights_of(self.prior, cfg, cfg.model_lr)
@@ -181,11 +190,12 @@ class OMG(EpisodeLearner):
         data = rows_of(batch, steps)
         state = self._improve_prior(data.obs if self.cfg.obs_is_state else data.state, data)
         with torch.no_grad():
-            mean, log_variance, _ = self._infer(data, state, self.shape.limit + 1)
+            mean, log_variance, history = self._infer(data, state)
         noise = self._normal(*mean.shape) * torch.exp(0.5 * log_variance)
         g_hat = mean + noise if self.cfg.noise else mean
         self.q.take(batch, steps)
-        step = self._select(g_hat, state, data)
+        beside = torch.tanh(history[..., : self.cfg.embedding])
+        step = self._select(torch.cat([g_hat, beside], -1), state, data)
         g_bar, g_bar_log_variance = self._ahead(state, step)
         g = g_hat.clone()
         aimed = (step > 0) * data.mask
@@ -193,14 +203,14 @@ class OMG(EpisodeLearner):
         g[:-1] = torch.where(selected.unsqueeze(-1), g_bar, g_hat[:-1])
         if self.cfg.prior_first and self._prior_learns:
             g.zero_()  # no gradient reaches the columns' weights, which are zero: Q is IQL until then
-        self._metrics |= self.q.improve(data, g, held=True)
+        self._metrics |= self.q.improve(data, torch.cat([g, beside], -1), held=self.cfg.subgoal_dim)
         for _ in range(self.cfg.model_updates):
             self._improve_model(state, (g_bar, g_bar_log_variance), aimed, data)
         self._metrics["signal_to_noise"] = ratio(mean[:-1], noise[:-1], data.mask)
         embedded = self._embed(state)
         self._metrics["subgoal_foreseen"] = explained(mean[:-1], g_bar, aimed)
         self._metrics["subgoal_is_now"] = explained(embedded[:-1], g_bar, aimed)
-        self.hits.see(mean, embedded, data.mask)
+        self.hits.see(mean, embedded, data.mask, self._there(self.prior.original(state)))
         self.q.target.track(self.updates)
 
     @torch.no_grad()
@@ -211,15 +221,15 @@ class OMG(EpisodeLearner):
     def _improve_prior(self, state: Tensor, data: RowBatch) -> Tensor:
         """The states as the models see them, after the prior learned from them, if it still does."""
         state = about(state, self.cfg.subgoal_columns)
-        learns = self._prior_learns
+        weight = exists(data.mask) * self._there(state)
+        learns = self._prior_learns and bool(weight.any())
         if learns and self.cfg.standardise_states:
-            self.prior.measure(state[:-1], data.mask)
-        seen = self.prior.standardised(state)
-        if learns:
-            weights, kl = self.prior_weights, self.cfg.kl_share
-            self._metrics |= improve_prior(weights, self.prior, seen[:-1], data.mask, self._normal, kl)
-        elif not self._prior_checked:
-            self._check_prior(seen[:-1], data.mask)
+            self.prior.measure(state, weight)
+        seen, weights, kl = self.prior.standardised(state), self.prior_weights, self.cfg.kl_share
+        for _ in range(self.cfg.model_updates * learns):
+            self._metrics |= improve_prior(weights, self.prior, seen, weight, self._normal, kl)
+        if not (self._prior_checked or self._prior_learns) and bool(weight.any()):
+            self._check_prior(seen, weight)
         return seen
 
     @torch.no_grad()
@@ -231,25 +241,38 @@ class OMG(EpisodeLearner):
         if explains < self.cfg.prior_explains:
             raise UserError(
                 f"the prior explains {explains:.2f} of the states' variance, {active} of its {self.prior.size} columns "
-                f"say something, and learner.prior_explains={self.cfg.prior_explains} is asked for: train it "
-                "longer, or lower learner.kl_weight"
+                f"say something, and learner.prior_explains={self.cfg.prior_explains} is asked for: train it longer, "
+                "or lower learner.kl_weight"
             )
 
-    def _infer(self, data: RowBatch, state: Tensor, limit: int) -> tuple[Tensor, Tensor, Tensor]:
+    def _infer(self, data: RowBatch, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """q_phi(g | history, s) at every step: mean and log variance [T + 1, R, g], history [T + 1, R, h]."""
-        history = self._history(data, limit)
-        if self.cfg.history_before:
-            first = self.model.before(history.new_zeros(*history.shape[1:2], self.cfg.history)).detach()
-            history = torch.cat([first.unsqueeze(0), history[:-1]])
-        mean, log_variance = self.model(history, state if self.cfg.obs_is_state else data.obs)
+        history = self._remember(data)
+        mean, log_variance = self.model(history, self._sight(state, data))
         return mean, log_variance, history
 
-    def _select(self, g_hat: Tensor, state: Tensor, data: RowBatch) -> Tensor:
+    def _remember(self, data: RowBatch) -> Tensor:
+        """The history that the model knows at every step, [T + 1, R, h]."""
+        history = self._history(data, self.shape.limit + 1)
+        if not self.cfg.history_before:
+            return history
+        first = self.model.before(history.new_zeros(*history.shape[1:2], self.cfg.history)).detach()
+        return torch.cat([first.unsqueeze(0), history[:-1]])
+
+    def _sight(self, state: Tensor, data: RowBatch) -> Tensor:
+        """What the model sees now, beside the history."""
+        return state if self.cfg.obs_is_state else data.obs
+
+    def _select(self, inferred: Tensor, state: Tensor, data: RowBatch) -> Tensor:
         """How many steps ahead the subgoal of each step lies, [T, R]; 0: there is none."""
         if self.cfg.selector == "first":
-            there = (self.prior.original(state) > -1e-3).all(-1) & (exists(data.mask) > 0)
+            there = self._there(self.prior.original(state)) & (exists(data.mask) > 0)
             return first_ahead(there, self.cfg.horizon)
-        return self._by_value(g_hat, state, data)
+        return self._by_value(inferred, state, data)
+
+    def _there(self, state: Tensor) -> Tensor:
+        """Which states [..., s], as they were, may be subgoals: where what subgoals are about is there."""
+        return (state > (-1e-3 if self.cfg.selector == "first" else -torch.inf)).all(-1)
 
     @torch.no_grad()
     def _ahead(self, state: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
@@ -260,10 +283,11 @@ class OMG(EpisodeLearner):
         return mean, log_variance
 
     @torch.no_grad()
-    def _by_value(self, g_hat: Tensor, state: Tensor, data: RowBatch) -> Tensor:
+    def _by_value(self, inferred: Tensor, state: Tensor, data: RowBatch) -> Tensor:
         """The best (or worst) of the next H states by V(s_t, g)."""
         steps, sign = len(data.mask), 1.0 if self.cfg.selector == "optimistic" else -1.0
-        _, memory = self.q.run(self.q.agent, g_hat)
+        _, memory = self.q.run(self.q.agent, inferred)
+        beside = inferred[:-1, :, self.cfg.subgoal_dim :]
         memory = memory[:-1].clone()
         means, log_variances = self.prior.encode(state)
         avail = data.avail[:-1]
@@ -275,7 +299,7 @@ class OMG(EpisodeLearner):
             goal = means[ahead]
             if self.cfg.noise:
                 goal = goal + torch.exp(0.5 * log_variances[ahead]) * self._normal(*goal.shape)
-            q = self.q.peek(self.q.agent, goal, memory, slice(0, steps))
+            q = self.q.peek(self.q.agent, torch.cat([goal, beside], -1), memory, slice(0, steps))
             value = sign * (q * avail).sum(-1) / avail.sum(-1).clamp(min=1)
             there = (played[ahead] > 0) & (torch.arange(steps) + k <= steps).unsqueeze(-1)
             total, count = total + torch.where(there, value, 0.0), count + there
@@ -291,23 +315,32 @@ class OMG(EpisodeLearner):
         self, state: Tensor, goal: tuple[Tensor, Tensor], aimed: Tensor, data: RowBatch
     ) -> None:
         """The CVAE: explain s_t by the subgoal, and keep the inferred subgoal near the selected one."""
-        mean, log_variance, history = self._infer(data, state, self.shape.limit + 1)
+        played = data.mask > 0
+        remembered, seen = self._remember(data)[:-1][played], self._sight(state, data)[:-1][played]
+        mean, log_variance = self.model(remembered, seen)
+        now, aimed = state[:-1][played], aimed[played]
+        there = self._there(self.prior.original(now))
         sampled = mean + self._normal(*mean.shape) * torch.exp(0.5 * log_variance)
-        explained = self.model.explain(torch.cat([sampled, history], -1)[:-1])
-        error = (explained - state[:-1]).square().mean(-1)
-        kl = divergence(mean[:-1], log_variance[:-1], *goal)
-        total = data.mask.sum()
-        error, kl = (error * data.mask).sum() / total, (kl * aimed).sum() / aimed.sum().clamp(min=1)
+        explained = self.model.explain(torch.cat([sampled, remembered], -1)[there])
+        error = (explained - now[there]).square().mean(-1).sum() / there.sum().clamp(min=1)
+        kl = divergence(mean, log_variance, *(part[played] for part in goal))
+        kl = (kl * aimed).sum() / aimed.sum().clamp(min=1)
         loss = error + self.cfg.kl_share * kl
         if self.predict is not None:
-            predicted, accuracy = action_loss(self.predict(mean[:-1]), data.others, data.mask)
-            loss = loss + self.cfg.action_weight * predicted
-            self._metrics |= {"model_loss": predicted.detach(), "model_accuracy": accuracy}
+            source = torch.tanh(remembered) if self.cfg.embedding else mean
+            loss = loss + self.cfg.action_weight * self._foretold(source, data.others[played])
         self.model_weights.zero_grad()
         torch.autograd.backward(loss)
         self._history.backward()
         self._metrics["model_grad_norm"] = self.model_weights.descend()
         self._metrics |= {"reconstruction": error.detach(), "kl": kl.detach()}
+
+    def _foretold(self, seen: Tensor, others: Tensor) -> Tensor:
+        """Cross entropy of the others' actions [rows, others] as predicted from columns [rows, size]."""
+        assert self.predict is not None
+        loss, accuracy = action_loss(self.predict(seen)[None], others[None], torch.ones(1, len(others)))
+        self._metrics |= {"model_loss": loss.detach(), "model_accuracy": accuracy}
+        return loss
 
     def _count_steps(self, step: Tensor, mask: Tensor) -> None:
         """Which future step was chosen, as shares."""
@@ -364,24 +397,4 @@ class OMGPolicy(ConditionedPolicy):
         if self.cfg.obs_is_state:
             now = self.prior.standardised(about(now, self.cfg.subgoal_columns))
         mean, _ = self.model(history, now)
-        return mean, memory
-
-
-def load_prior(prior: Prior, run: Path, *, obs_is_state: bool, columns: tuple[int, ...] = ()) -> None:
-    """The prior of a finished `omg_prior` run."""
-    found = Checkpoints(run / "checkpoints").look()
-    saved = found[1].get("learner") if found is not None and isinstance(found[1], dict) else None
-    if not isinstance(saved, dict) or not {"named_prior", "obs_is_state"} <= saved.keys():
-        raise CheckpointError(
-            f"learner.prior: {run} holds no trained prior (train one with --config=omg_prior)"
-        )
-    if bool(saved["obs_is_state"]) != obs_is_state:
-        raise CheckpointError(
-            f"learner.prior: {run} was trained with obs_is_state={bool(saved['obs_is_state'])}, "
-            f"this run has obs_is_state={obs_is_state}: they must be the same"
-        )
-    if (others := tuple(saved.get("subgoal_columns", ()))) != columns:
-        raise CheckpointError(
-            f"learner.prior: {run} was trained with subgoal_columns={list(others)}, this run has {list(columns)}"
-        )
-    load_named(prior, saved["named_prior"], "prior")
+        return torch.cat([mean, torch.tanh(history[..., : self.cfg.embedding])], -1), memory

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Unpack
 
 import numpy as np
 
 from twofold.base.device import check_cpu
+from twofold.base.errors import CheckpointError
 from twofold.base.setting import setting, settings
 from twofold.core.protocols import State
 from twofold.core.schedules import Schedule
 from twofold.settings.registry import learners
+from twofold.store.checkpoint import Checkpoints
 from twofold.team.agents import TeamPolicy
 from twofold.team.conditioned import rows_of
 from twofold.team.episodes import Episode
-from twofold.team.learning import EpisodeLearner, Given, named
+from twofold.team.learning import EpisodeLearner, Given, load_named, named
 from twofold.team.models import Normal, Prior, about, improve_prior, modelled
 from twofold.team.optimise import Weights
 
@@ -83,3 +86,23 @@ class PriorLearner(EpisodeLearner):
                 "subgoal_columns": list(cfg.subgoal_columns),
             }
         )
+
+
+def load_prior(prior: Prior, run: Path, *, obs_is_state: bool, columns: tuple[int, ...] = ()) -> None:
+    """The prior of a finished `omg_prior` run."""
+    found = Checkpoints(run / "checkpoints").look()
+    saved = found[1].get("learner") if found is not None and isinstance(found[1], dict) else None
+    if not isinstance(saved, dict) or not {"named_prior", "obs_is_state"} <= saved.keys():
+        raise CheckpointError(
+            f"learner.prior: {run} holds no trained prior (train one with --config=omg_prior)"
+        )
+    if bool(saved["obs_is_state"]) != obs_is_state:
+        raise CheckpointError(
+            f"learner.prior: {run} was trained with obs_is_state={bool(saved['obs_is_state'])}, "
+            f"this run has obs_is_state={obs_is_state}: they must be the same"
+        )
+    if (others := tuple(saved.get("subgoal_columns", ()))) != columns:
+        raise CheckpointError(
+            f"learner.prior: {run} was trained with subgoal_columns={list(others)}, this run has {list(columns)}"
+        )
+    load_named(prior, saved["named_prior"], "prior")

@@ -93,7 +93,9 @@ class Nearsighted(Seated):
     """Foraging whose learner sees only what is near; an unseen thing reads as in the package: -1, -1, 0.
 
     The state, known in training alone, is what the learner's first seat would see if nothing were hidden, and behind it
-    the place of the food that its partner loaded in the step before: -1, -1 where it did not.
+    the place of the food that its partner loaded in the step before: y and x, then a column for every y and every x, 1
+    at the food's; all of them -1 where it loaded nothing. The mean of such columns over places still says how likely
+    each is, while the mean of two places is a third.
     """
 
     def __init__(
@@ -102,8 +104,10 @@ class Nearsighted(Seated):
         super().__init__(inner, seating)
         self.foods, self.sight, self.forager, self.tells = inner.foods, sight, forager, tells
         self.things = 3 * (inner.foods + inner.players)  # columns: y, x and level of each
+        self.height, self.width = (int(side) for side in inner.size)
         shape = shape_of(self.single_observation_space)
-        set_spaces(self, self.num_envs, replace(shape, obs=shape.obs + 2 * tells, state=self.things + 2))
+        state = self.things + 2 + self.height + self.width
+        set_spaces(self, self.num_envs, replace(shape, obs=shape.obs + 2 * tells, state=state))
         self._loaded = np.full((self.num_envs, 2), -1, np.float32)
 
     def reset(self, *, seed: Seeds = None, options: Info | None = None) -> tuple[TeamObs, Info]:
@@ -124,10 +128,16 @@ class Nearsighted(Seated):
         loads = (joint[rows, seat] == LOAD) & beside.any(-1)
         return np.where(loads[:, None], food[rows, beside.argmax(-1), :2], -1).astype(np.float32)
 
+    def _marked(self) -> Array:
+        """The loaded food's y and x as columns of which one is 1, [N, height + width]; -1 where nothing was loaded."""
+        y, x = self._loaded[:, :1] == np.arange(self.height), self._loaded[:, 1:] == np.arange(self.width)
+        marked = np.concatenate([y, x], 1).astype(np.float32)
+        return np.where(self._loaded[:, :1] < 0, np.float32(-1), marked)
+
     def _view(self) -> TeamObs:
         view = super()._view()
         obs = view["obs"]
-        view["state"] = np.concatenate([obs[:, 0, : self.things], self._loaded], -1)
+        view["state"] = np.concatenate([obs[:, 0, : self.things], self._loaded, self._marked()], -1)
         if self.sight:
             things = obs[..., : self.things].reshape(*obs.shape[:2], -1, 3)
             away = np.abs(things[..., :2] - things[..., self.foods, None, :2]).max(-1)
