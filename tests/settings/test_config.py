@@ -106,7 +106,11 @@ def test_a_config_survives_the_run_directory() -> None:
     assert again.config == resolved.config
 
 
-def test_settings_of_a_part_that_a_layer_above_replaced_do_not_count() -> None:
+def test_settings_of_a_part_that_a_layer_above_replaced_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        networks, "_entries", dict(networks._entries)
+    )  # what is registered here is not there later
+
     @dataclass(frozen=True)
     class Own:
         width: int = 4
