@@ -63,11 +63,12 @@ NOTES = {
     "omg": PARTNERS.format("all of QMIX") + FIRST_FORM,
     "omg_parts": PARTNERS.format("all of QMIX") + FIRST_FORM,
     "omg_8m": PARTNERS.format("all of VDN") + FIRST_FORM,
-    "mixed": "One learner beside frozen members, as OMG's `--multi_algs` has it: four of IQL and three of QMIX in 8m (100,000 "
-    "steps each), one and one in 3s_vs_5z (200,000, eased). Scores are with members of another seed, never met. Two seeds "
-    "and 100,000 steps say little. In 8m OMG wins the fewest battles on both seeds: nothing in the state says what a member "
-    "is after, so its subgoals are about whole states to come. In 3s_vs_5z nobody wins: members that themselves win next to "
-    "nothing leave no battle to one learner, so this map says nothing of models of others. No script was tried in the seat.",
+    "mixed": "One learner beside frozen members, as OMG's `--multi_algs` has it: four of IQL and three of QMIX in 8m "
+    "(100,000 steps each), one and one in 3s_vs_5z (200,000, eased). Scores are with members of another seed, "
+    "never met. Two seeds and 100,000 steps say little. In 8m OMG wins the fewest battles on both seeds: nothing "
+    "in the state says what a member is after, so its subgoals are about whole states to come. In 3s_vs_5z nobody "
+    "wins: members that themselves win next to nothing leave no battle to one learner, so this map says nothing "
+    "of models of others. No script was tried in the seat.",
 }
 
 
