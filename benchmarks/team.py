@@ -66,9 +66,10 @@ NOTES = {
     "mixed": "One learner beside frozen members, as OMG's `--multi_algs` has it: four of IQL and three of QMIX in 8m "
     "(100,000 steps each), one and one in 3s_vs_5z (200,000, eased). Scores are with members of another seed, "
     "never met. Two seeds and 100,000 steps say little. In 8m OMG wins the fewest battles on both seeds: nothing "
-    "in the state says what a member is after, so its subgoals are about whole states to come. In 3s_vs_5z nobody "
-    "wins: members that themselves win next to nothing leave no battle to one learner, so this map says nothing "
-    "of models of others. No script was tried in the seat.",
+    "in the state says what a member is after, so its subgoals are about whole states to come. In 3s_vs_5z no "
+    "learner wins a battle, so this map says nothing of models of others: their training was not eased, that of "
+    "the members was (teams of one algorithm and seed won 0.31 and 0.09 of 32 battles with IQL, 0.00 and 0.56 "
+    "with QMIX). No script was tried in the seat.",
 }
 
 
