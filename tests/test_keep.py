@@ -49,5 +49,5 @@ def test_a_record_has_no_word_of_its_machine(runs: Path, tmp_path: Path) -> None
     said, made = (json.loads((kept / name).read_text()) for name in ("state.json", "provenance.json"))
     assert said["host"] == "" and said["pid"] == 0
     assert made["command"].startswith("twofold") and str(runs) not in made["command"]
-    whole = "/opt/bin/twofold train --config=td3 --run=/home/me/runs/a seed=3"
+    whole = "somewhere/bin/twofold train --config=td3 --run=elsewhere/a seed=3"
     assert typed(whole) == "twofold train --config=td3 seed=3"
