@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from twofold.base import tree
 from twofold.base.errors import ConfigError
-from twofold.core.schedules import Schedule
+from twofold.core.schedules import Schedule, Span
 from twofold.learners.config import TD3Config
 from twofold.learners.engine import Autograd
 from twofold.learners.fused import FusedTD3
@@ -264,7 +264,7 @@ def test_drawn_noise_differs_between_rows_and_stays_within_an_episode() -> None:
 
 
 def test_warm_up_actions_are_held() -> None:
-    policy = small_td3(warmup_hold=3).policy(explore=True, rows=1, rng=np.random.default_rng(0))
+    policy = small_td3(warmup_hold=Span(3)).policy(explore=True, rows=1, rng=np.random.default_rng(0))
     drawn = [tuple(policy.random(np.zeros((1, 3), np.float32))[0]) for _ in range(6)]
     assert drawn[0] == drawn[1] == drawn[2] != drawn[3] == drawn[5]
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from twofold.base.errors import ConfigError
 from twofold.base.setting import setting, settings
-from twofold.core.schedules import Schedule
+from twofold.core.schedules import Schedule, Span
 
 EngineName = Literal["auto", "native", "fused", "autograd"]
 
@@ -43,9 +43,7 @@ class TD3Config:
     expl_noise_drawn: bool = setting(
         "every episode draws its own noise from U(0, the schedule's value)", default=False
     )
-    warmup_hold: int = setting(
-        "a random action of the warm-up is held this long", default=1, gt=0, unit="steps"
-    )
+    warmup_hold: Span = setting("how long a random action of the warm-up is held", default=Span(1))
     actor_average: float = setting(
         "decay of an averaged actor, which then acts in evaluation and is what is kept; 0: none",
         default=0.0,

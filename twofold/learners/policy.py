@@ -18,7 +18,7 @@ from twofold.nets.acting import NumpyActor
 from twofold.nets.mlp import MLP
 
 Acting = Callable[[Obs], Array]
-Noise = Callable[[tuple[int, ...]], Array]  # standard normal numbers of a shape
+Noise = Callable[[Obs, Array, Array], Array]  # for actions and their sigma [N, ...]: standard normal numbers
 
 
 class GaussianPolicy:
@@ -37,7 +37,7 @@ class GaussianPolicy:
         self.cfg, self.explore, self.rows, self.rng = cfg, explore, rows, rng
         self.steps = self.episodes = self.warmup_steps = 0
         self.share = np.ones(rows, np.float32)  # of the schedule's noise, per row
-        self.noise: Noise = lambda shape: rng.standard_normal(shape, dtype=np.float32)  # new at every step
+        self.noise: Noise = lambda obs, action, sigma: rng.standard_normal(action.shape, dtype=np.float32)
         self._held: Array = np.zeros((rows, *actions), np.float32)
         module = nets.actor.module if explore else nets.acting
         # A tenth of torch's overhead where it can be; the world of an MLP gives vectors.
@@ -58,7 +58,7 @@ class GaussianPolicy:
         if not self.explore:
             return action
         sigma = np.float32(self.sigma()) * self.share.reshape(-1, *[1] * (action.ndim - 1))
-        noisy: Array = (action + sigma * self.noise(action.shape)).clip(-1, 1)
+        noisy: Array = (action + sigma * self.noise(obs, action, sigma)).clip(-1, 1)
         self.steps += len(action)
         return noisy
 
@@ -68,8 +68,8 @@ class GaussianPolicy:
         return noise(self.steps if noise.per == "step" else self.episodes)
 
     def random(self, obs: Obs) -> Array:
-        """Uniform actions, for the warm-up, each held for `warmup_hold` steps."""
-        if self.warmup_steps % self.cfg.warmup_hold == 0:
+        """Uniform actions, for the warm-up, each held for a while."""
+        if self.warmup_steps % self.cfg.warmup_hold.steps == 0:
             self._held = self.rng.uniform(-1, 1, self._held.shape).astype(np.float32)
         self.warmup_steps += 1
         return self._held.copy()

@@ -21,7 +21,7 @@ from twofold.learners.engine import Batch
 from twofold.learners.nets import load_module
 from twofold.learners.plus.bounds import Bounds
 from twofold.learners.plus.config import PlusConfig
-from twofold.learners.plus.policy import PlusPolicy
+from twofold.learners.plus.policy import HeldNoise, HopefulNoise, PlusPolicy
 from twofold.learners.plus.sale import Embeds
 from twofold.learners.plus.unit import RewardUnit
 from twofold.learners.plus.writer import FollowingWriter, parted, vectors
@@ -151,13 +151,16 @@ class TD3Plus(TD3):
         return acting if self.normaliser is None else self.normaliser.before(acting)
 
     def policy(self, *, explore: bool, rows: int, rng: np.random.Generator) -> Policy:
-        policy = super().policy(explore=explore, rows=rows, rng=rng)
+        cfg, policy = self.cfg, super().policy(explore=explore, rows=rows, rng=rng)
         if isinstance(policy, GaussianPolicy):
-            return PlusPolicy(policy, self.normaliser, self.cfg.expl_noise_hold.steps)
-        if self.normaliser is not None or self.cfg.expl_noise_hold.steps > 1:
+            new = policy.noise
+            if cfg.expl_noise_draws > 1:
+                new = HopefulNoise(self.nets.critic.module, cfg.expl_noise_draws, rng)
+            return PlusPolicy(policy, self.normaliser, HeldNoise(cfg.expl_noise_hold.steps, new))
+        if self.normaliser is not None or cfg.expl_noise_hold.steps > 1 or cfg.expl_noise_draws > 1:
             raise ConfigError(
-                f"learner.normalise_obs and learner.expl_noise_hold do not go with {type(policy).__name__}, the policy "
-                "of these networks: leave them out"
+                "learner.normalise_obs, learner.expl_noise_hold and learner.expl_noise_draws do not go with "
+                f"{type(policy).__name__}, the policy of these networks: leave them out"
             )
         return policy
 

@@ -1,31 +1,55 @@
-"""How td3_plus acts: observations normalised, and while exploring noise that is held."""
+"""How td3_plus acts: observations normalised, and while exploring noise that is chosen and held."""
 
 from __future__ import annotations
 
 import numpy as np
+import torch
+from torch import nn
 
 from twofold.core.experience import Array, Obs
 from twofold.core.protocols import State
 from twofold.learners.plus.writer import vectors
-from twofold.learners.policy import GaussianPolicy
+from twofold.learners.policy import GaussianPolicy, Noise
 from twofold.nets.normaliser import Normaliser
 
 
+class HopefulNoise:
+    """Standard normal noise, of several draws the one after which max_i Q_i is highest.
+
+    Learning trusts the smaller of two critics, exploring the larger: what might be good is tried, and then known.
+    """
+
+    def __init__(self, critic: nn.Module, draws: int, rng: np.random.Generator) -> None:
+        self.critic, self.draws, self.rng = critic, draws, rng
+
+    @torch.no_grad()
+    def __call__(self, obs: Obs, action: Array, sigma: Array) -> Array:
+        """For obs [N, o], action [N, a] and sigma [N, 1]: noise [N, a]."""
+        rows, size = action.shape
+        noise = self.rng.standard_normal((rows, self.draws, size), dtype=np.float32)
+        tried = (action[:, None] + sigma[:, None] * noise).clip(-1, 1).reshape(-1, size)
+        seen = np.repeat(vectors(obs), self.draws, axis=0)
+        values = self.critic(torch.from_numpy(seen), torch.from_numpy(tried))  # [2, N draws]
+        best = values.amax(dim=0).reshape(rows, self.draws).argmax(dim=1).numpy()
+        chosen: Array = noise[np.arange(rows), best]
+        return chosen
+
+
 class HeldNoise:
-    """Standard normal noise for each row, new every `steps` steps.
+    """Noise for each row, new every `steps` steps.
 
     A push that lasts moves a body; one that changes at every step averages out, the sooner the more often a world asks.
     """
 
-    def __init__(self, steps: int, rng: np.random.Generator) -> None:
-        self.rng, self.steps = rng, steps
+    def __init__(self, steps: int, new: Noise) -> None:
+        self.steps, self.new = steps, new
         self._noise: Array = np.zeros((0, 0), np.float32)
         self._left = 0  # steps that the noise is still held
 
-    def draw(self, shape: tuple[int, ...]) -> Array:
+    def __call__(self, obs: Obs, action: Array, sigma: Array) -> Array:
         """The noise of the next step [N, a]."""
-        if self._left == 0 or self._noise.shape != shape:
-            self._noise, self._left = self.rng.standard_normal(shape, dtype=np.float32), self.steps
+        if self._left == 0 or self._noise.shape != action.shape:
+            self._noise, self._left = self.new(obs, action, sigma), self.steps
         self._left -= 1
         return self._noise
 
@@ -39,10 +63,9 @@ class HeldNoise:
 class PlusPolicy:
     """A Gaussian policy behind a normaliser, which counts what is seen while exploring, with held noise."""
 
-    def __init__(self, inner: GaussianPolicy, normaliser: Normaliser | None, hold: int) -> None:
-        self.inner, self.normaliser = inner, normaliser
-        self.held = HeldNoise(hold, inner.rng)
-        inner.noise = self.held.draw
+    def __init__(self, inner: GaussianPolicy, normaliser: Normaliser | None, held: HeldNoise) -> None:
+        self.inner, self.normaliser, self.held = inner, normaliser, held
+        inner.noise = held
 
     def reset(self, rows: Array) -> None:
         self.inner.reset(rows)
