@@ -15,7 +15,7 @@ from twofold.learners.choice import engine_for
 from twofold.learners.config import TD3Config
 from twofold.learners.engine import AnyEngine
 from twofold.learners.nets import Nets, load_module
-from twofold.learners.policy import GaussianPolicy
+from twofold.learners.policy import GaussianPolicy, Values, values_by_torch
 
 
 class ActorCritic(ABC):
@@ -47,6 +47,10 @@ class ActorCritic(ABC):
         if shape is None:
             raise ConfigError(f"TD3 needs continuous actions (a Box), this world has {self.action_space}")
         return GaussianPolicy(nets, cfg, actions=shape, explore=explore, rows=rows, rng=rng)
+
+    def values(self, nets: Nets) -> Values:
+        """How the critics of now judge actions of few observations: (obs, action [N, a]) -> [2, N]."""
+        return values_by_torch(nets.critic.module)
 
     def policy_state(self, nets: Nets) -> State:
         """What acting needs, and nothing else."""

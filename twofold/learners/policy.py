@@ -18,6 +18,7 @@ from twofold.nets.acting import NumpyActor
 from twofold.nets.mlp import MLP
 
 Acting = Callable[[Obs], Array]
+Values = Callable[[Obs, Array], Array]  # of observations and actions [N, a], by both critics: [2, N]
 Noise = Callable[[Obs, Array, Array], Array]  # for actions and their sigma [N, ...]: standard normal numbers
 
 
@@ -93,3 +94,14 @@ def _by_torch(module: nn.Module, place: torch.device) -> Acting:
         return action
 
     return act
+
+
+def values_by_torch(critic: nn.Module) -> Values:
+    """Judging with any network on the CPU."""
+
+    @torch.no_grad()
+    def values(obs: Obs, action: Array) -> Array:
+        found: Array = critic(tree.map(torch.from_numpy, obs), torch.from_numpy(action)).numpy()
+        return found
+
+    return values

@@ -7,10 +7,9 @@ import pytest
 import torch
 from parts import batch
 from plus_parts import small_plus
-from torch import Tensor, nn
 
 from twofold.base.errors import ConfigError
-from twofold.core.experience import Array
+from twofold.core.experience import Array, Obs
 from twofold.learners.plus.policy import HeldNoise, HopefulNoise
 from twofold.learners.policy import Noise
 
@@ -46,20 +45,14 @@ def test_held_noise_goes_on_from_its_state() -> None:
     assert all(np.array_equal(drawn(one, 3, 2), drawn(other, 3, 2)) for _ in range(40))
 
 
-class Wishes(nn.Module):
-    """Two critics: one values an action near 0.5, the other one near `place`, less but for one of the rows."""
-
-    def __init__(self, place: float) -> None:
-        super().__init__()
-        self.place = place
-
-    def forward(self, obs: Tensor, action: Tensor) -> Tensor:
-        wishes = [-(action - 0.5).abs(), obs[:, :1] - (action - self.place).abs()]
-        return torch.stack([wish[:, 0] for wish in wishes])
+def wishes(obs: Obs, action: Array) -> Array:
+    """Two critics: one values an action near 0.5, the other one near -0.5, by what the observation adds more."""
+    assert isinstance(obs, np.ndarray)
+    return np.stack([-np.abs(action - 0.5)[:, 0], (obs[:, :1] - np.abs(action + 0.5))[:, 0]])
 
 
 def test_hopeful_noise_is_the_draw_that_one_of_the_critics_values_most() -> None:
-    noise, rng = HopefulNoise(Wishes(-0.5), 64, np.random.default_rng(3)), np.random.default_rng(3)
+    noise, rng = HopefulNoise(wishes, 64, np.random.default_rng(3)), np.random.default_rng(3)
     obs = np.array(
         [[-9.0, 0], [9.0, 0]], np.float32
     )  # the second critic is the hopeful one in the second row

@@ -134,6 +134,19 @@ def test_embeddings_predict_one_step_also_where_returns_sum_three() -> None:
     assert not torch.equal(one.nets.critic.values, other.nets.critic.values)
 
 
+@pytest.mark.parametrize("norm", [False, True])
+def test_the_numpy_critics_equal_the_module_also_after_updates(norm: bool) -> None:
+    one = sale_learner({"critic_layer_norm": norm})
+    judge = one.networks.values(one.nets)
+    for update in range(4):
+        one.update(batch(8, seed=update))
+    items = batch(6, seed=9)
+    with torch.no_grad():
+        wanted = one.nets.critic.module(torch.from_numpy(items.obs), torch.from_numpy(items.action)).numpy()
+    np.testing.assert_allclose(judge(items.obs, items.action), wanted, rtol=1e-5, atol=1e-6)
+    assert wanted.shape == (2, 6) and np.ptp(wanted) > 1e-3
+
+
 @pytest.mark.parametrize("normalise", [False, True])
 def test_the_numpy_actor_equals_the_module(normalise: bool) -> None:
     one = sale_learner(normalise_obs=normalise, actor_average=0.5)

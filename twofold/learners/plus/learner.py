@@ -155,7 +155,7 @@ class TD3Plus(TD3):
         if isinstance(policy, GaussianPolicy):
             new = policy.noise
             if cfg.expl_noise_draws > 1:
-                new = HopefulNoise(self.nets.critic.module, cfg.expl_noise_draws, rng)
+                new = HopefulNoise(self.networks.values(self.nets), cfg.expl_noise_draws, rng)
             return PlusPolicy(policy, self.normaliser, HeldNoise(cfg.expl_noise_hold.steps, new))
         if self.normaliser is not None or cfg.expl_noise_hold.steps > 1 or cfg.expl_noise_draws > 1:
             raise ConfigError(

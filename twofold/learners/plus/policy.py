@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
-from torch import nn
 
 from twofold.core.experience import Array, Obs
 from twofold.core.protocols import State
 from twofold.learners.plus.writer import vectors
-from twofold.learners.policy import GaussianPolicy, Noise
+from twofold.learners.policy import GaussianPolicy, Noise, Values
 from twofold.nets.normaliser import Normaliser
 
 
@@ -19,18 +17,16 @@ class HopefulNoise:
     Learning trusts the smaller of two critics, exploring the larger: what might be good is tried, and then known.
     """
 
-    def __init__(self, critic: nn.Module, draws: int, rng: np.random.Generator) -> None:
-        self.critic, self.draws, self.rng = critic, draws, rng
+    def __init__(self, values: Values, draws: int, rng: np.random.Generator) -> None:
+        self.values, self.draws, self.rng = values, draws, rng
 
-    @torch.no_grad()
     def __call__(self, obs: Obs, action: Array, sigma: Array) -> Array:
         """For obs [N, o], action [N, a] and sigma [N, 1]: noise [N, a]."""
         rows, size = action.shape
         noise = self.rng.standard_normal((rows, self.draws, size), dtype=np.float32)
         tried = (action[:, None] + sigma[:, None] * noise).clip(-1, 1).reshape(-1, size)
         seen = np.repeat(vectors(obs), self.draws, axis=0)
-        values = self.critic(torch.from_numpy(seen), torch.from_numpy(tried))  # [2, N draws]
-        best = values.amax(dim=0).reshape(rows, self.draws).argmax(dim=1).numpy()
+        best = self.values(seen, tried).max(axis=0).reshape(rows, self.draws).argmax(axis=1)
         chosen: Array = noise[np.arange(rows), best]
         return chosen
 

@@ -18,11 +18,11 @@ from twofold.learners.config import TD3Config
 from twofold.learners.engine import AnyEngine, Batch
 from twofold.learners.nets import Nets
 from twofold.learners.plus.config import PlusConfig
-from twofold.learners.policy import Acting, GaussianPolicy
+from twofold.learners.policy import Acting, GaussianPolicy, Values
 from twofold.learners.vector import FLAT_ACTIONS, Activation, vector_size
 from twofold.native.library import absent
 from twofold.nets.flat import Flat
-from twofold.nets.sale import Encoder, NumpySale, SaleActor, SaleCritic, Sizes
+from twofold.nets.sale import Encoder, NumpySale, NumpySaleCritic, SaleActor, SaleCritic, Sizes
 from twofold.settings.registry import networks
 
 
@@ -109,3 +109,7 @@ class SaleNetworks(ActorCritic):
         module = cast(SaleActor, nets.actor.module if explore else nets.acting)
         cast(GaussianPolicy, made).actor = cast(Acting, NumpySale(module).act)
         return made
+
+    def values(self, nets: Nets) -> Values:
+        """By numpy as well: exploring may ask at every step."""
+        return cast(Values, NumpySaleCritic(cast(SaleCritic, nets.critic.module)).values)
