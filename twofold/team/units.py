@@ -66,12 +66,12 @@ class UnitAgent(Recurrent):
     def read(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Inputs [..., columns] as those of the recurrent part, and the features of the units aimed at."""
         features = [self._read(x, group) for group in range(len(self.places))]
-        own = x.index_select(-1, self.own)
+        own = x.index_select(-1, self.own.to(x.device))
         return torch.cat([own, *(each.sum(-2) for each in features)], -1), features[self.aimed]
 
     def _read(self, x: Tensor, group: int) -> Tensor:
         """[..., units, features]: nought for a unit that is not seen, since its columns are all nought."""
-        place, reader = self.places[group], self.readers[group]
+        place, reader = self.places[group].to(x.device), self.readers[group]
         columns = x.index_select(-1, place.flatten()).view(*x.shape[:-1], *place.shape)
         seen = columns.any(-1, keepdim=True).to(x.dtype)  # the bias is for those alone
         rows = torch.cat([columns, seen], -1).view(-1, len(reader))
