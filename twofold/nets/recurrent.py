@@ -31,6 +31,7 @@ class Recurrent(nn.Module):
     ) -> None:
         super().__init__()
         self.inputs, self.width, self.outputs, self.copies = inputs, width, outputs, copies
+        self.columns = inputs  # of what it is given
 
         def matrix(rows: int, columns: int, fan: int) -> nn.Parameter:
             bound = 1 / math.sqrt(fan)
@@ -60,6 +61,10 @@ class Recurrent(nn.Module):
     def start(self, rows: int) -> Tensor:
         """The hidden state at the beginning of an episode, [K, rows, width]."""
         return self.enter.new_zeros(self.copies, rows, self.width)
+
+    def room(self, steps: int, rows: int) -> Unroll:
+        """Room to run it over whole episodes."""
+        return Unroll(self, steps, rows)
 
 
 def _affine(matrix: Tensor, x: Tensor) -> Tensor:

@@ -8,12 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from twofold.base.errors import ConfigError
 from twofold.base.setting import setting, settings
 from twofold.core.experience import Array, Obs, named
 from twofold.core.protocols import State
 from twofold.core.schedules import Schedule
 from twofold.nets.recurrent import Recurrent
 from twofold.settings.registry import networks
+from twofold.team.units import UnitAgent, layout_of
 from twofold.team.worlds.space import Space, TeamShape, shape_of
 
 
@@ -27,6 +29,11 @@ class AgentsConfig:
     shared: bool = setting("false: every agent has weights of its own", default=True)
     obs_last_action: bool = setting("the agent's own last action is part of its input", default=True)
     obs_agent_id: bool = setting("the agent's number is part of its input", default=True)
+    unit_features: int = setting(
+        "features of every unit in sight, by the same weights for like units; 0: columns in their order",
+        default=0,
+        ge=0,
+    )
 
 
 @networks.register("team/agents", config=AgentsConfig)
@@ -50,6 +57,8 @@ class TeamNetworks:
 
     def agent(self, *, extra: int = 0, blank: bool = False) -> Recurrent:
         """The agents' network; `extra` input columns come last, and count for nothing at first if `blank`."""
+        if self.cfg.unit_features:
+            return self._unit_agent(extra)
         inputs = self.columns + extra
         sizes = (inputs, self.cfg.hidden, self.shape.actions)
         made = Recurrent(*sizes, generator=self.generator, copies=self.copies)
@@ -58,6 +67,18 @@ class TeamNetworks:
                 made.enter.mul_(math.sqrt(inputs / self.columns))
                 made.enter[:, self.columns : inputs] = 0
         return made
+
+    def _unit_agent(self, extra: int) -> UnitAgent:
+        cfg, shape = self.cfg, self.shape
+        if extra or not cfg.shared:
+            raise ConfigError(
+                "networks.unit_features goes with networks.shared=true and without a model of others: "
+                "leave it at 0 for OMG and its relatives"
+            )
+        layout = layout_of(shape, self.columns, shape.obs if cfg.obs_last_action else None)
+        return UnitAgent(
+            layout, cfg.hidden, shape.actions, features=cfg.unit_features, generator=self.generator
+        )
 
     def fill(self, x: Tensor, obs: Tensor, last_action: Tensor) -> None:
         """Write inputs [A, ..., columns] from obs [A, ..., d] and the actions before [A, ...] (-1: none yet)."""
@@ -95,7 +116,7 @@ class TeamPolicy:
         self.steps = 0  # world steps acted for: what the schedule counts
         shape = nets.shape
         self.hidden = agent.start(shape.agents * rows // agent.copies)
-        self._x = self.hidden.new_zeros(shape.agents, rows, agent.inputs)
+        self._x = self.hidden.new_zeros(shape.agents, rows, agent.columns)
         self.last_action = np.full((rows, shape.agents), -1, np.int64)
 
     def reset(self, rows: Array) -> None:
@@ -115,7 +136,7 @@ class TeamPolicy:
         self.nets.fill(self._x, seen, last)
         if extra is not None:
             self._x[..., self.nets.columns :] = extra
-        out, self.hidden = self.agent(self._x.view(self.agent.copies, -1, self.agent.inputs), self.hidden)
+        out, self.hidden = self.agent(self._x.view(self.agent.copies, -1, self.agent.columns), self.hidden)
         values: Array = self._by_agent(out).transpose(0, 1).cpu().numpy()
         return values
 

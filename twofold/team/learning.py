@@ -159,7 +159,7 @@ class AgentUnroll:
         each = self.nets.shape.agents // self.agent.copies  # rows of an episode
         rows = each * len(batch.filled)
         if self._room is None or self._room.rows != rows:
-            self._room = Unroll(self.agent, self.nets.shape.limit + 1, rows)
+            self._room = self.agent.room(self.nets.shape.limit + 1, rows)
         self._room.live[: steps + 1] = each * going_on(batch.filled, steps)
         place = self._room.x.device
         obs, action = torch.from_numpy(batch.obs["obs"]), torch.from_numpy(batch.action[:, :steps])

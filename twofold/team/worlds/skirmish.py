@@ -96,12 +96,8 @@ class Skirmish(TeamWorld):
         actions = ATTACK + max(self.field.enemies, self.field.allies if heals.any() else 0)
         self._healers = np.flatnonzero(heals)
         self.views = Views(cfg, self.field, actions)
-        limit = self.field.limit
-        set_spaces(
-            self,
-            rows,
-            TeamShape(self.field.allies, self.views.obs_size, self.views.state_size, actions, limit),
-        )
+        sizes = self.field.allies, self.views.obs_size, self.views.state_size, actions, self.field.limit
+        set_spaces(self, rows, TeamShape(*sizes, units=self.views.units))
         self._last = np.zeros((rows, self.field.allies), np.int64)
         self.aims = np.full((rows, self.field.allies + self.field.enemies), -1)  # whom each unit goes for
         self._step = np.zeros(rows, np.int32)

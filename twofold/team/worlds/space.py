@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, TypeAlias
 
 import gymnasium as gym
@@ -19,6 +19,7 @@ from twofold.base.foreign import Shown as Shown
 from twofold.base.values import Values as Values
 from twofold.core.experience import Array
 from twofold.core.protocols import State
+from twofold.store.spaces import SizedBox
 
 Space = AnySpace
 Foreign: TypeAlias = Any  # Any: an object of a package without types
@@ -38,6 +39,16 @@ METADATA: Info = {
 
 
 @dataclass(frozen=True)
+class Units:
+    """Like units in an agent's observation: their columns, one unit after the other, and the actions aimed at them."""
+
+    first: int  # column of the first unit
+    count: int
+    columns: int  # of each unit
+    action: int = -1  # the one aimed at the first unit, the others follow; -1: none is
+
+
+@dataclass(frozen=True)
 class TeamShape:
     """The sizes of a team game, as read from its spaces."""
 
@@ -48,12 +59,13 @@ class TeamShape:
     limit: int  # the longest episode, in steps
     others: int = 0  # agents played by fixed partners; obs["others"] holds their last actions
     other_actions: int = 0
+    units: tuple[Units, ...] = ()  # where a world says so
 
 
 def team_space(shape: TeamShape) -> spaces.Dict:
     """obs [A, d], state [s], avail [A, n] and the step number, whose upper bound is the episode limit."""
     inner: dict[str, Space] = {
-        "obs": _unbounded(shape.agents, shape.obs),
+        "obs": _seen(shape),
         "state": _unbounded(shape.state),
         "avail": spaces.Box(0, 1, (shape.agents, shape.actions), np.uint8),
         "step": spaces.Box(0, shape.limit, (), np.int32),
@@ -61,6 +73,22 @@ def team_space(shape: TeamShape) -> spaces.Dict:
     if shape.others:
         inner["others"] = spaces.Box(0, max(shape.other_actions - 1, 1), (shape.others,), np.int16)
     return spaces.Dict(inner)
+
+
+def _seen(shape: TeamShape) -> spaces.Box:
+    """Observations of all agents [A, d]; where units are listed in them, it is kept with the space."""
+    box = _unbounded(shape.agents, shape.obs)
+    units = {
+        f"{name}_{i}": size for i, group in enumerate(shape.units) for name, size in asdict(group).items()
+    }
+    return SizedBox(box.low, box.high, units) if units else box
+
+
+def _units(box: Space) -> tuple[Units, ...]:
+    """What `_seen` kept."""
+    sizes = box.sizes if isinstance(box, SizedBox) else {}
+    names = [field.name for field in fields(Units)]
+    return tuple(Units(*(sizes[f"{name}_{i}"] for name in names)) for i in range(len(sizes) // len(names)))
 
 
 def _unbounded(*shape: int) -> spaces.Box:
@@ -80,7 +108,7 @@ def shape_of(space: Space) -> TeamShape:
     others = space.spaces.get("others")
     hidden = (_shape(others)[0], int(others.high.max()) + 1) if isinstance(others, spaces.Box) else (0, 0)
     sizes = agents, _shape(space["obs"])[1], _shape(space["state"])[0], actions, int(step.high.max())
-    return TeamShape(*sizes, *hidden)
+    return TeamShape(*sizes, *hidden, _units(space["obs"]))
 
 
 def _shape(space: Space) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 from twofold.core.experience import Array
 from twofold.team.worlds.battle import SIGHT, Battle
 from twofold.team.worlds.battlefield import Battlefield
+from twofold.team.worlds.space import Units
 
 if TYPE_CHECKING:
     from twofold.team.worlds.skirmish import SkirmishConfig
@@ -47,6 +48,10 @@ class Views:
             + allies * actions * cfg.state_last_action
             + cfg.state_timestep_number
         )
+        aimed = -1 if (field.each("heal")[:allies] > 0).any() else actions - enemies
+        at = MOVE_COLUMNS + enemies * self._enemy
+        groups = Units(MOVE_COLUMNS, enemies, self._enemy, aimed), Units(at, allies - 1, self._ally)
+        self.units = tuple(group for group in groups if group.count)
         self._health, self._shield = field.each("health"), np.maximum(shield, 1)
         self._heals = field.each("energy") > 0
         own = np.where(self._heals, field.each("energy"), field.each("cooldown"))
