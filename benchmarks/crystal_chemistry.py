@@ -31,8 +31,8 @@ BY_ROW = ("nonmetals",)  # rows have different numbers of starts, and each count
 HEAD = """# Other chemistry: force calls to a largest force of 0.01 eV/A
 
 Made by `benchmarks/crystal.py`, written by `benchmarks/crystal_chemistry.py`. `td3` is the relaxer as it comes: its
-policies (one of metals, one of adsorbates and crystals with nonmetals; neither saw one of these structures) are asked
-where they were measured to save calls ([kind by kind](crystal_policy.md)). Every optimiser began at the same starts.
+policy (trained on metals, and on adsorbates and crystals with nonmetals; it saw none of these structures) is asked
+where it was measured to save calls ([kind by kind](crystal_policy.md)). Every optimiser began at the same starts.
 What the constants were tuned on is listed in `benchmarks/crystal_systems.py` and not here: other molecules, crystals
 and surfaces, other seeds. Ratios are geometric means over starts with 95 % intervals; with CHGNet, positions only,
 over crystals, whose numbers of starts differ.
