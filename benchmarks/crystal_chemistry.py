@@ -20,7 +20,7 @@ PARTS = {
     "the crystals above.",
     "surfaces": "EMT: adsorbates on slabs with a fixed layer, vacancies, clusters, rattled by 0.07 A.",
     "forks": "Al-Fe (EAM) cells that training never saw, each coordinate displaced by up to 0.5 A: how often another, "
-    "higher minimum is found.",
+    "higher minimum is found. `td3 maxstep 0.2` is with the guard of before, when metals were measured apart.",
     "dft": "Quantum ESPRESSO 6.7 through ASE: LDA, norm-conserving potentials, 20 Ry (with hydrogen 25), shifted "
     "meshes of 2x2x2 points, 2x2x3 for MgH2 and 1x2x2 where the cell is doubled along the first axis, cold "
     "smearing 0.01 Ry (Gaussian for Si), energies to 1e-8 Ry; cells of three to six atoms, rattled by 0.1 A. Cells of "
