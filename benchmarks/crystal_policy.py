@@ -37,7 +37,7 @@ from twofold.crystal.calculators import Counted, calculator_factory
 from twofold.crystal.depth import Depth
 from twofold.crystal.export import provenance
 from twofold.crystal.features import NAMES
-from twofold.crystal.policy import DEFAULT, NONMETALS, SpringPolicy, default_policy, load_weights
+from twofold.crystal.policy import SpringPolicy, default_policy, load_weights
 from twofold.crystal.relaxer import TD3Relaxer
 from twofold.store.run import Run
 
@@ -51,24 +51,23 @@ HEAD = """# The policy against the untrained step, kind by kind
 Made by `benchmarks/crystal_policy.py`: force calls to 0.01 eV/A. `td3` is the policy with its guard (the untrained step
 where nothing like an observation was measured, and where the policy gained nothing near it), `everywhere` the same
 policy without the guard, `prior` the untrained step. `asked` is the share of starts that the guard leaves to it.
-Where there are nonmetals the policy is another one than for metals.
 Ratios are geometric means over starts with 95 % intervals; below 1 the first is better. Neither training nor the
 guard's measurement saw one of these starts, nor one of these structures but every second cell of Al-Fe_N=4, AlFe7, NiAl
 and small cells of EMT metals. The guard's rule was chosen on other structures (decision 16). Other policies of metals
 and earlier guards were looked at on these structures with other seeds; of nonmetals no other policy was.
 """
-MEASURED = """## What the shipped files hold
+MEASURED = """## What the shipped file holds
 
-The starts that say where each is asked, each judged by the others alone: mean logarithm of the untrained step's calls
+The starts that say where it is asked, each judged by the others alone: mean logarithm of the untrained step's calls
 over the policy's (above 0 the policy is better) where it is asked everywhere, and where the guard asks it; the share
 of starts on which that is.
 """
 TRAINED = """## Trainings with nonmetals
 
 Each with the presets and the validation of its own commit. Step 0 is where it began: the untrained step, or with
-`td3_crystal_chemistry` the policy of metals where there are no nonmetals. All were stopped before their end,
-most because they went the wrong way; decision 16 says what was changed from one to the next. The package holds the best
-policy of the last one.
+`td3_crystal_chemistry` (a preset of then) the policy of metals where there are no nonmetals. All were stopped before
+their end, most because they went the wrong way; decision 16 says what was changed from one to the next. The package's
+policy holds what the last one had learnt at its best.
 """
 
 
@@ -76,7 +75,7 @@ class Watched(SpringPolicy):
     """Counts how often it is asked, and answers everywhere if told to."""
 
     def __init__(self, policy: SpringPolicy, everywhere: bool) -> None:
-        super().__init__(policy.network, policy.depth, policy.nonmetals)
+        super().__init__(policy.network, policy.depth)
         self.everywhere, self.steps, self.asked = everywhere, 0, 0
 
     def knows(self, observation: Array) -> bool:
@@ -286,12 +285,8 @@ def page() -> str:
     groups = [group for group in GROUPS if any(run["group"] == group for run in runs)]
     lines += [table(runs, group) for group in groups]
     lines += [line("**all**", runs), "", f"Not converged with `td3`: {failed}.", "", MEASURED]
-    for name, depth in (
-        ("metals", load_weights(DEFAULT).depth),
-        ("nonmetals", load_weights(NONMETALS).depth),
-    ):
-        lines += [f"The policy of {name}:", "", *(held_out(depth) if depth else []), ""]
-    lines += [*trained(), ""]
+    depth = default_policy().depth
+    lines += [*(held_out(depth) if depth else []), "", *trained(), ""]
     return "\n".join(lines)
 
 
@@ -299,7 +294,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--policy", type=Path, help="a policy file in place of those of the package")
+    parser.add_argument("--policy", type=Path, help="a policy file in place of the package's")
     parser.add_argument("--groups", default=",".join(GROUPS))
     parser.add_argument("--ways", default=",".join(WAYS))
     parser.add_argument("--out", type=Path, default=RESULTS / "crystal_policy.json")

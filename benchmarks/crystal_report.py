@@ -27,7 +27,7 @@ ABOUT = {
     "alfe": "Cells are relaxed, then every coordinate is displaced by up to 0.5 A, as in Trukhan et al."
     " (arXiv 2502.08405). Trained on: every second cell of Al-Fe_N=4, and AlFe7; never on the other sets.",
     "heldout": "Elements and alloys that were never trained on, in cells larger than any in training.",
-    "chgnet": "Crystals that no policy was trained on; that of nonmetals was trained on others, with this potential.",
+    "chgnet": "Crystals that the policy was not trained on; it was on others, with this potential.",
 }
 AGENT = """## The agent of Trukhan et al. (arXiv 2502.08405) on the same TD3
 

@@ -64,12 +64,6 @@ OTHER: dict[str, Small] = {
     "td3_rec_reference": ("", "synthetic_users", {"env_args": USERS | _DEEPFM}, ()),
     "td3_crystal": WORLDS["crystal/spring"],
     "td3_crystal_careful": WORLDS["crystal/spring"],
-    "td3_crystal_chemistry": (
-        "",
-        "crystal",
-        {"env_args": {"sets": COPPER}, "learner": {"actor_after": 2}},  # its actor holds that of metals
-        ("ase",),
-    ),
     "matd3": ("", "mpe_spread", {"networks": VECTOR}, ("mpe2",)),
     "iql_omg": ("", "two_step", {"networks": AGENTS, "learner": {**MODELS, "history": 8}}, ()),
     "iql_omg_am": ("", "two_step", {"networks": AGENTS, "learner": {**MODELS, "history": 8}}, ()),

@@ -20,7 +20,7 @@ SMALL = {
 
 
 def small(name, **trainer):
-    spring = name in ("td3_crystal", "td3_crystal_careful", "td3_crystal_chemistry")
+    spring = name in ("td3_crystal", "td3_crystal_careful")
     args = {"sets": COPPER} | ({} if spring else {"max_atoms": 4, "num_neighbors": 8, "max_steps": 20})
     return {
         "env": "crystal/spring" if spring else "crystal/displacements",

@@ -6,7 +6,7 @@ from twofold.cli import main
 from twofold.crystal.export import _data, as_typed
 from twofold.crystal.features import NAMES
 from twofold.crystal.library import StructureSet
-from twofold.crystal.policy import load_weights
+from twofold.crystal.policy import DEFAULT, load_weights
 from twofold.store.policy_file import load_policy, unseal
 
 SETTINGS = {
@@ -58,6 +58,16 @@ def test_the_exported_policy_acts_like_the_runs_whatever_its_network(tmp_path, n
     for row in seen:
         np.testing.assert_allclose(found.act(row), wanted.act(row), atol=1e-6)
     assert np.abs(found.act(seen[0])).max() > 1e-3, "not the prior"
+
+
+def test_the_policy_of_the_package_can_be_measured_anew(tmp_path, capsys):
+    path = tmp_path / "anew.safetensors"
+    assert main(["relax-export", str(DEFAULT), "-o", str(path), "--env-config=crystal", "--starts=8"]) == 0
+    told = capsys.readouterr().out
+    assert "step 20000, by" in told and "step 8000, by" in told  # of its two trainings
+    anew, seen = load_weights(path), np.linspace(-1, 1, len(NAMES), dtype=np.float32)
+    assert len(anew.depth.seen) <= 6
+    assert anew.act(seen).tolist() == load_weights(DEFAULT).act(seen).tolist()
 
 
 def test_out_and_default_exclude_each_other(run, capsys):

@@ -192,6 +192,8 @@ def relax_export(asked: menu.RelaxExport) -> int:
         raise UserError(f"{asked.run} is a policy file: name the one to write with --out")
     path = asked.out or (DEFAULT if asked.default else asked.run / "relaxer.safetensors")
     score = export_policy(asked.run, path, asked.starts, asked.env_config)
-    print(f"policy     step {score['step']}, by {score['chosen by']}")
+    trainings = score.get("trainings")  # of a policy that is made of several
+    for one in trainings if isinstance(trainings, list) else [score]:
+        print(f"policy     step {one['step']}, by {one['chosen by']}")
     print(f"wrote      {path}")
     return 0

@@ -21,19 +21,27 @@ def depth_of(policy: SpringPolicy, cfg: RelaxConfig, starts: int) -> Depth:
     Every fourth start says how far fresh ones lie from the others.
     """
     env = SpringEnv(cfg, "train")
-    kept, gains, fresh = list[Array](), list[float](), list[Array]()
+    kept, gains = list[Array](), list[float]()
     for one in range(starts):
-        seen = _decisive(env, FIRST + one, policy.act)
+        seen = None if one % 4 == 1 else _decisive(env, FIRST + one, policy.act)
         if seen is None:
-            continue
-        if one % 4 == 1:
-            fresh.append(seen)
             continue
         calls = env.now.calls
         _decisive(env, FIRST + one, lambda _: np.zeros(len(SCALARS)))
         kept.append(seen)
         gains.append(float(np.log(env.now.calls / calls)))
-    return Depth.of(np.array(kept), np.array(gains), np.array(fresh))
+    return Depth.of(np.array(kept), np.array(gains), np.array(fresh(cfg, starts)))
+
+
+def fresh(cfg: RelaxConfig, starts: int) -> list[Array]:
+    """What is observed at the second call of every fourth start, whatever the policy: the first step is untrained."""
+    env, found = SpringEnv(cfg, "train"), list[Array]()
+    for one in range(1, starts, 4):
+        env.reset(seed=FIRST + one)
+        seen, _, done, cut, _ = env.step(np.zeros(len(SCALARS)))
+        if not (done or cut):
+            found.append(seen)
+    return found
 
 
 def _decisive(env: SpringEnv, seed: int, act: Callable[[Array], Array]) -> Array | None:

@@ -17,10 +17,7 @@ from twofold.nets.numpy_mlp import NumpyMLP
 from twofold.store.checkpoint import unpack
 from twofold.store.policy_file import unseal
 
-WEIGHTS = Path(__file__).parent / "weights"
-DEFAULT = WEIGHTS / "td3_crystal.safetensors"
-METALS = DEFAULT  # trained on metals alone
-NONMETALS = WEIGHTS / "td3_crystal_nonmetals.safetensors"  # asked where there are nonmetals
+DEFAULT = Path(__file__).parent / "weights" / "td3_crystal.safetensors"
 EARLIEST = (22, 6)  # features and scalars of the first policies
 _NONMETALS = NAMES.index("nonmetals")
 
@@ -29,13 +26,10 @@ class SpringPolicy:
     """features -> the scalars of a step; the untrained step where `depth` says that training saw nothing like it.
 
     A policy of an earlier version sees the first features only and sets the first scalars only. One without a `depth`
-    was trained on metals and is asked about metals. `nonmetals` is the policy for where there are nonmetals, if it is
-    another one.
+    was trained on metals and is asked about metals.
     """
 
-    def __init__(
-        self, network: NumpyMLP, depth: Depth | None = None, nonmetals: SpringPolicy | None = None
-    ) -> None:
+    def __init__(self, network: NumpyMLP, depth: Depth | None = None) -> None:
         inputs, outputs = network.shape
         if not (EARLIEST[0] <= inputs <= len(NAMES) and EARLIEST[1] <= outputs <= len(SCALARS)):
             raise CheckpointError(
@@ -46,12 +40,10 @@ class SpringPolicy:
             raise CheckpointError(
                 f"this policy was trained on {depth.seen.shape[1]} features, not {len(NAMES)}"
             )
-        self.network, self.depth, self.nonmetals = network, depth, nonmetals
+        self.network, self.depth = network, depth
 
     def act(self, observation: Array) -> Array:
         """The action in [-1, 1]^7 for features [28]."""
-        if self.nonmetals is not None and observation[_NONMETALS] > 0:
-            return self.nonmetals.act(observation)
         inputs, outputs = self.network.shape
         action = np.zeros(len(SCALARS), np.float32)
         action[:outputs] = self.network.act(np.asarray(observation, np.float32)[None, :inputs])[0]
@@ -59,8 +51,6 @@ class SpringPolicy:
 
     def knows(self, observation: Array) -> bool:
         """Whether to ask the policy about this; one that does not see nonmetals is not asked where there are some."""
-        if self.nonmetals is not None and observation[_NONMETALS] > 0:
-            return self.nonmetals.knows(observation)
         if observation[_NONMETALS] > 0 and (self.depth is None or self.network.shape[0] <= _NONMETALS):
             return False
         return self.depth is None or self.depth.holds(observation)
@@ -93,15 +83,7 @@ def load_weights(path: str | Path) -> SpringPolicy:
     return SpringPolicy(network, depth)
 
 
-def matrices(path: Path) -> list[Array]:
-    """The weights of the actor in a policy file, layer by layer, the bias in the last row."""
-    arrays, about = unseal(path)
-    state = unpack(about["rest"], arrays)["actor"]
-    return [state[f"layers.{number}.matrix"] for number in range(len(state))]
-
-
 @lru_cache(maxsize=1)
 def default_policy() -> SpringPolicy:
-    """The policies inside the package."""
-    metals = load_weights(DEFAULT)
-    return SpringPolicy(metals.network, metals.depth, load_weights(NONMETALS))
+    """The policy inside the package."""
+    return load_weights(DEFAULT)
