@@ -45,7 +45,10 @@ class PlusConfig(TD3Config):
     )
     expl_noise_hold: Span = setting("how long exploration noise is held", default=Span(1))
     expl_noise_draws: int = setting(
-        "noise is the best of so many draws by the more hopeful of the critics", default=1, gt=0, le=1_000
+        "number of noise samples, of which the one with the largest max(Q1, Q2) is taken; 1: plain noise",
+        default=1,
+        gt=0,
+        le=1_000,
     )
     adam_betas: tuple[Beta, Beta] = setting("of all optimisers", default=(0.9, 0.999))
 
