@@ -7,7 +7,7 @@ from typing import cast
 from torch import nn
 
 from twofold.nets.mlp import MLP, Affine
-from twofold.nets.numpy_mlp import Array, Norm, NumpyMLP
+from twofold.nets.numpy_mlp import ACTIVATIONS, Array, Norm, NumpyMLP, normalise
 from twofold.nets.twin import Twin, TwinNorm
 
 
@@ -29,17 +29,22 @@ def _weights(module: MLP) -> tuple[list[Array], list[Norm]]:
     return matrices, [(norm.weight.detach().numpy(), norm.bias.detach().numpy()) for norm in norms]
 
 
-def numpy_halves(critics: Twin) -> list[NumpyMLP]:
-    """Each of two critics, computed by numpy on the memory of their weights: [N, inputs] -> [N, 1]."""
-    matrices = [cast(Affine, layer).matrix.detach().numpy() for layer in critics.layers]
-    norms = [cast(TwinNorm, norm) for norm in critics.norms or []]
-    scales = [(norm.scale.detach().numpy(), norm.shift.detach().numpy()) for norm in norms]
-    return [
-        NumpyMLP(
-            [matrix[k] for matrix in matrices],
-            [(scale[k, 0], shift[k, 0]) for scale, shift in scales],
-            critics.activation,
-            "linear",
-        )
-        for k in (0, 1)
-    ]
+class NumpyTwin:
+    """Two critics computed by numpy on the memory of their weights."""
+
+    def __init__(self, critics: Twin) -> None:
+        self._activate = ACTIVATIONS[critics.activation]
+        self._matrices = [cast(Affine, layer).matrix.detach().numpy() for layer in critics.layers]
+        norms = [cast(TwinNorm, norm) for norm in critics.norms or []]
+        self._norms = [(norm.scale.detach().numpy(), norm.shift.detach().numpy()) for norm in norms]
+
+    def values(self, x: Array) -> Array:
+        """x [2, N, inputs] -> [2, N]."""
+        for index, matrix in enumerate(self._matrices[:-1]):
+            x = x @ matrix[:, :-1] + matrix[:, -1:]
+            if self._norms:
+                normalise(x, *self._norms[index])
+            self._activate(x)
+        last = self._matrices[-1]
+        found: Array = (x @ last[:, :-1] + last[:, -1:])[..., 0]
+        return found

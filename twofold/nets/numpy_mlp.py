@@ -85,7 +85,7 @@ class NumpyMLP:
         for index, (x, matrix, y) in enumerate(self._steps):
             np.matmul(x, matrix, out=y)
             if self._norms:
-                _normalise(y, *self._norms[index])
+                normalise(y, *self._norms[index])
             self._activate(y)
         action: Array = self._inputs[-1] @ self._matrices[-1]
         if self._output == "tanh":
@@ -93,9 +93,9 @@ class NumpyMLP:
         return action
 
 
-def _normalise(x: Array, scale: Array, shift: Array, eps: float = 1e-5) -> None:
+def normalise(x: Array, scale: Array, shift: Array, eps: float = 1e-5) -> None:
     """Layer normalisation in place, with torch's epsilon."""
-    x -= x.mean(axis=1, keepdims=True)
-    x /= np.sqrt(np.square(x).mean(axis=1, keepdims=True) + eps)
+    x -= x.mean(axis=-1, keepdims=True)
+    x /= np.sqrt(np.square(x).mean(axis=-1, keepdims=True) + eps)
     x *= scale
     x += shift

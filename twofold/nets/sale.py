@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from twofold.nets.acting import NumpyActor, numpy_halves
+from twofold.nets.acting import NumpyActor, NumpyTwin
 from twofold.nets.mlp import MLP, Affine
 from twofold.nets.numpy_mlp import Array
 from twofold.nets.twin import Twin
@@ -125,17 +125,17 @@ class NumpySaleCritic:
     def __init__(self, critic: SaleCritic) -> None:
         self._state, self._action = NumpyActor(critic.encoder.state), NumpyActor(critic.encoder.action)
         self._first = critic.first_layer.matrix.detach().numpy()
-        self._halves = numpy_halves(critic.body)
+        self._body = NumpyTwin(critic.body)
 
     def values(self, obs: Array, action: Array) -> Array:
         """obs [N, o], action [N, a] -> [2, N]."""
         zs, x = _avg_l1(self._state.act(obs)), np.concatenate([action, obs], axis=1)
-        zsa = self._action.act(np.concatenate([action, zs], axis=1))
-        own = [_avg_l1(x @ first[:-1] + first[-1]) for first in self._first]
-        joined = [np.concatenate([mine, zsa, zs], axis=1) for mine in own]
-        return np.stack([half.act(seen)[:, 0] for half, seen in zip(self._halves, joined, strict=True)])
+        embedded = np.concatenate([self._action.act(np.concatenate([action, zs], axis=1)), zs], axis=1)
+        own = _avg_l1(x @ self._first[:, :-1] + self._first[:, -1:])
+        both = np.broadcast_to(embedded, (2, *embedded.shape))
+        return self._body.values(np.concatenate([own, both], axis=2))
 
 
 def _avg_l1(x: Array) -> Array:
-    normal: Array = x / np.maximum(np.abs(x).mean(axis=1, keepdims=True), np.float32(SMALLEST))
+    normal: Array = x / np.maximum(np.abs(x).mean(axis=-1, keepdims=True), np.float32(SMALLEST))
     return normal
