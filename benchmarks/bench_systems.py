@@ -138,6 +138,31 @@ def sbx(threads: int, window: Window, folder: str) -> None:
     model.learn(FOREVER)
 
 
+def twofold_plus(threads: int, window: Window, folder: str) -> None:
+    from twofold import api
+
+    api.train(
+        "td3_plus",
+        "halfcheetah",
+        run=os.path.join(folder, "run"),
+        threads=threads,
+        env_args={"id": CLOCKED},
+        learner={"actor_after": 0},  # all that learns, as it does for the most of a run
+        trainer={"steps": FOREVER, "warmup": window.warmup, "eval_every": FOREVER, "eval_episodes": 1},
+    )
+
+
+def sbx_sac(threads: int, window: Window, folder: str) -> None:
+    import torch
+    from sbx import SAC
+
+    torch.set_num_threads(threads)
+    model = SAC(
+        "MlpPolicy", make(), qf_learning_rate=1e-3, learning_starts=window.warmup, tensorboard_log=folder
+    )
+    model.learn(FOREVER)
+
+
 def _sb3_settings(window: Window, folder: str) -> dict[str, Any]:
     import numpy as np
     from stable_baselines3.common.noise import NormalActionNoise
@@ -240,6 +265,8 @@ SYSTEMS: dict[str, Callable[[int, Window, str], None]] = {
     "sbx-rl": sbx,
     "tianshou": tianshou,
 }
+# Other algorithms, which sac.py compares.
+OTHERS: dict[str, Callable[[int, Window, str], None]] = {"twofold-plus": twofold_plus, "sbx-sac": sbx_sac}
 # Measured where a checkout is given: the name of the checkout, and what runs it.
 CHECKOUTS: dict[str, tuple[str, Callable[[int, Window, str, str], None]]] = {
     "cleanrl": ("cleanrl", partial(cleanrl, "td3_continuous_action.py")),
@@ -254,7 +281,7 @@ def run(name: str, threads: int, window: Window, checkout: str | None) -> dict[s
     with tempfile.TemporaryDirectory() as folder:
         try:
             if checkout is None:
-                SYSTEMS[name](threads, window, folder)
+                (SYSTEMS | OTHERS)[name](threads, window, folder)
             else:
                 CHECKOUTS[name][1](threads, window, folder, os.path.abspath(checkout))
         except Finished as finished:
@@ -274,7 +301,7 @@ def versions() -> dict[str, str]:
 def main() -> None:
     """Parse, place, run, print one line of JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("system", choices=[*SYSTEMS, *CHECKOUTS])
+    parser.add_argument("system", choices=[*SYSTEMS, *OTHERS, *CHECKOUTS])
     parser.add_argument("--checkout", help="folder of a code that is no package")
     parser.add_argument("--threads", type=int, default=1)
     for field, value in asdict(Window()).items():

@@ -52,7 +52,7 @@ def wishes(obs: Obs, action: Array) -> Array:
 
 
 def test_hopeful_noise_is_the_draw_that_one_of_the_critics_values_most() -> None:
-    noise, rng = HopefulNoise(wishes, 64, np.random.default_rng(3)), np.random.default_rng(3)
+    noise, rng = HopefulNoise(wishes, 64, 1.0, np.random.default_rng(3)), np.random.default_rng(3)
     obs = np.array(
         [[-9.0, 0], [9.0, 0]], np.float32
     )  # the second critic is the hopeful one in the second row
@@ -62,6 +62,27 @@ def test_hopeful_noise_is_the_draw_that_one_of_the_critics_values_most() -> None
     tried = (action[:, None] + sigma[:, None] * draws).clip(-1, 1)[:, :, 0]
     best = [np.abs(tried[0] - 0.5).argmin(), np.abs(tried[1] + 0.5).argmin()]
     assert np.array_equal(found, draws[[0, 1], best])
+
+
+def test_the_share_that_is_not_chosen_is_the_first_draw() -> None:
+    noise, rng = HopefulNoise(wishes, 16, 0.5, np.random.default_rng(3)), np.random.default_rng(3)
+    obs, action, sigma = (
+        np.full(shape, value, np.float32) for shape, value in (((40, 2), -9), ((40, 1), 0), ((40, 1), 0.5))
+    )
+    found = noise(obs, action, sigma)
+    draws, chosen = rng.standard_normal((40, 16, 1), dtype=np.float32), rng.random(40) < 0.5
+    best = np.abs((draws * 0.5).clip(-1, 1)[:, :, 0] - 0.5).argmin(axis=1)
+    assert 10 < chosen.sum() < 30
+    assert np.array_equal(found, draws[np.arange(40), np.where(chosen, best, 0)])
+
+
+def test_where_nothing_is_chosen_no_critic_is_asked() -> None:
+    def never(obs: Obs, action: Array) -> Array:
+        raise AssertionError
+
+    noise = HopefulNoise(never, 4, 1e-9, np.random.default_rng(0))
+    found = noise(np.zeros((2, 2), np.float32), np.zeros((2, 1), np.float32), np.ones((2, 1), np.float32))
+    assert np.array_equal(found, np.random.default_rng(0).standard_normal((2, 4, 1), dtype=np.float32)[:, 0])
 
 
 def test_the_learner_s_noise_follows_its_critics() -> None:

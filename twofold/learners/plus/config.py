@@ -50,6 +50,12 @@ class PlusConfig(TD3Config):
         gt=0,
         le=1_000,
     )
+    expl_noise_draws_share: float = setting(
+        "share of the noise that is taken so; the rest is plain, so that critics see what they do not hope for",
+        default=1.0,
+        gt=0,
+        le=1,
+    )
     adam_betas: tuple[Beta, Beta] = setting("of all optimisers", default=(0.9, 0.999))
 
     def __post_init__(self) -> None:

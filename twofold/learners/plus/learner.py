@@ -155,7 +155,8 @@ class TD3Plus(TD3):
         if isinstance(policy, GaussianPolicy):
             new = policy.noise
             if cfg.expl_noise_draws > 1:
-                new = HopefulNoise(self.networks.values(self.nets), cfg.expl_noise_draws, rng)
+                values = self.networks.values(self.nets)
+                new = HopefulNoise(values, cfg.expl_noise_draws, cfg.expl_noise_draws_share, rng)
             return PlusPolicy(policy, self.normaliser, HeldNoise(cfg.expl_noise_hold.steps, new))
         if self.normaliser is not None or cfg.expl_noise_hold.steps > 1 or cfg.expl_noise_draws > 1:
             raise ConfigError(

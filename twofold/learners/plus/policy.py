@@ -12,23 +12,26 @@ from twofold.nets.normaliser import Normaliser
 
 
 class HopefulNoise:
-    """Standard normal noise, of several draws the one after which max_i Q_i is highest.
+    """Standard normal noise, at a share of times of several draws the one after which max_i Q_i is highest.
 
-    Learning trusts the smaller of two critics, exploring the larger: what might be good is tried, and then known.
+    Learning trusts the smaller of two critics, exploring the larger: what might be good is tried, and then known. Noise
+    that nobody chose shows what the critics would not look at.
     """
 
-    def __init__(self, values: Values, draws: int, rng: np.random.Generator) -> None:
-        self.values, self.draws, self.rng = values, draws, rng
+    def __init__(self, values: Values, draws: int, share: float, rng: np.random.Generator) -> None:
+        self.values, self.draws, self.share, self.rng = values, draws, share, rng
 
     def __call__(self, obs: Obs, action: Array, sigma: Array) -> Array:
         """For obs [N, o], action [N, a] and sigma [N, 1]: noise [N, a]."""
         rows, size = action.shape
         noise = self.rng.standard_normal((rows, self.draws, size), dtype=np.float32)
-        tried = (action[:, None] + sigma[:, None] * noise).clip(-1, 1).reshape(-1, size)
-        seen = np.repeat(vectors(obs), self.draws, axis=0)
-        best = self.values(seen, tried).max(axis=0).reshape(rows, self.draws).argmax(axis=1)
-        chosen: Array = noise[np.arange(rows), best]
-        return chosen
+        best = np.zeros(rows, np.int64)  # the first draw is as good as any: plain noise
+        if chosen := np.flatnonzero(self.rng.random(rows) < self.share).tolist():
+            tried = (action[:, None] + sigma[:, None] * noise)[chosen].clip(-1, 1).reshape(-1, size)
+            seen = np.repeat(vectors(obs)[chosen], self.draws, axis=0)
+            best[chosen] = self.values(seen, tried).max(axis=0).reshape(-1, self.draws).argmax(axis=1)
+        taken: Array = noise[np.arange(rows), best]
+        return taken
 
 
 class HeldNoise:
