@@ -104,19 +104,34 @@ def make() -> gym.Env:
 
 
 def twofold(threads: int, window: Window, folder: str) -> None:
+    _ours(
+        "td3",
+        threads,
+        window,
+        folder,
+        learner={"actor_lr": LEARNING_RATE, "critic_lr": LEARNING_RATE, "policy_delay": DELAY},
+        networks={"actor_hidden": HIDDEN, "critic_hidden": HIDDEN},
+        replay={"buffer_size": REPLAY, "batch_size": BATCH},
+    )
+
+
+def twofold_plus(threads: int, window: Window, folder: str) -> None:
+    # All that learns does so from the start, as it does for the most of a run.
+    _ours("td3_plus", threads, window, folder, learner={"actor_after": 0})
+
+
+def _ours(preset: str, threads: int, window: Window, folder: str, **settings: Any) -> None:
     from twofold import api
 
     api.train(
-        "td3",
+        preset,
         "halfcheetah",
         run=os.path.join(folder, "run"),
         threads=threads,
         env_args={"id": CLOCKED},
-        learner={"actor_lr": LEARNING_RATE, "critic_lr": LEARNING_RATE, "policy_delay": DELAY},
-        networks={"actor_hidden": HIDDEN, "critic_hidden": HIDDEN},
-        replay={"buffer_size": REPLAY, "batch_size": BATCH},
         # The untrained policy is always evaluated: one episode, in a world of its own, before the clock starts.
         trainer={"steps": FOREVER, "warmup": window.warmup, "eval_every": FOREVER, "eval_episodes": 1},
+        **settings,
     )
 
 
@@ -136,20 +151,6 @@ def sbx(threads: int, window: Window, folder: str) -> None:
     torch.set_num_threads(threads)  # its replay hands out torch tensors; JAX takes as many cores as it may
     model = TD3("MlpPolicy", make(), policy_delay=DELAY, **_sb3_settings(window, folder))
     model.learn(FOREVER)
-
-
-def twofold_plus(threads: int, window: Window, folder: str) -> None:
-    from twofold import api
-
-    api.train(
-        "td3_plus",
-        "halfcheetah",
-        run=os.path.join(folder, "run"),
-        threads=threads,
-        env_args={"id": CLOCKED},
-        learner={"actor_after": 0},  # all that learns, as it does for the most of a run
-        trainer={"steps": FOREVER, "warmup": window.warmup, "eval_every": FOREVER, "eval_episodes": 1},
-    )
 
 
 def sbx_sac(threads: int, window: Window, folder: str) -> None:
