@@ -66,6 +66,22 @@ def test_a_world_trains_in_workers_or_refuses_in_one_line(name: str) -> None:
         world.close()
 
 
+@pytest.mark.parametrize("name", WORLDS)
+def test_a_world_is_trained_in_with_episodes_that_are_cut_early(name: str, tmp_path: Path) -> None:
+    trainer = {"steps": 24, "warmup": 20, "updates_per_item": 1, "early_limit": 3, "early_limit_share": 1.0}
+    parts = assemble(Run.create(tmp_path, small(name, **trainer), "test"))
+    collector = parts.trainer.collector
+    collector.start()
+    try:
+        for _ in range(12):
+            collector.step()
+            assert (collector.lengths < 3).all()
+    finally:
+        parts.close()
+        parts.keeper.run.close()
+    assert (collector.episodes >= 5).all()
+
+
 # ---- learners and networks --------------------------------------------------------------------------------------
 
 

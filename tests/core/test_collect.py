@@ -7,7 +7,7 @@ import pytest
 from parts import ACTIONS, OBS, Counter, batch
 
 from twofold.base.errors import NonFiniteError
-from twofold.core.collect import Collector
+from twofold.core.collect import Collector, EarlyLimit
 from twofold.core.experience import Transition
 from twofold.core.replay import Ring
 from twofold.core.seeding import TEST, VALIDATION, episode_seed
@@ -41,7 +41,9 @@ def refuse(name: str, *, at: str, evidence: dict[str, Any]) -> NoReturn:
     raise NonFiniteError(f"{name} is not finite {at} among {sorted(evidence)}")
 
 
-def collector(env: Any = Counter, rows: int = 1, warmup: int = 0, seed: int = 0) -> Collector[Transition]:
+def collector(
+    env: Any = Counter, rows: int = 1, warmup: int = 0, seed: int = 0, early: EarlyLimit | None = None
+) -> Collector[Transition]:
     writer = TransitionWriter(rows, OBS, ACTIONS, n_step=1, gamma=0.99)
     replay = Ring(100, batch(0), np.random.default_rng(0))
     made = Collector(
@@ -52,6 +54,7 @@ def collector(env: Any = Counter, rows: int = 1, warmup: int = 0, seed: int = 0)
         seed=seed,
         warmup=warmup,
         refuse=refuse,
+        early=early,
     )
     made.start()
     return made
@@ -72,6 +75,30 @@ def test_a_time_limit_is_stored_as_not_terminated_with_the_true_next_observation
     assert items.terminated.tolist() == [0, 0, 0, 0]
     assert items.next_obs[:, 1].tolist() == [1, 2, 3, 1]
     assert items.obs[:, 1].tolist() == [0, 1, 2, 0]
+
+
+def test_an_early_limit_cuts_episodes_until_its_step_and_is_no_termination() -> None:
+    made = collector(lambda: Counter(5, terminates=True), early=EarlyLimit(steps=2, until=5))
+    for _ in range(11):
+        made.step()
+    items = made.replay.take(np.arange(11))
+    # Cut after 2 and 4 steps of the run; at step 5 the limit is over, and the third episode is as long as the world's.
+    assert items.obs[:, 1].tolist() == [0, 1, 0, 1, 0, 1, 2, 3, 4, 0, 1]
+    assert items.next_obs[:, 1].tolist() == [1, 2, 1, 2, 1, 2, 3, 4, 5, 1, 2]
+    assert items.terminated.tolist() == [0] * 8 + [1, 0, 0]
+    # Only the world knows who won, and only of the episode that it ended itself.
+    assert [sorted(episode) for episode in made.finished] == [["length", "return"]] * 2 + [
+        ["length", "return", "won"]
+    ]
+    assert made.drain() == {"collect/return": 3.0, "collect/length": 3.0, "collect/won": 1.0}
+
+
+def test_an_episode_that_ends_at_the_early_limit_itself_is_the_worlds() -> None:
+    made = collector(lambda: Counter(2, terminates=True), early=EarlyLimit(steps=2, until=100))
+    for _ in range(2):
+        made.step()
+    assert made.replay.take(np.arange(2)).terminated.tolist() == [0, 1]
+    assert made.finished[0]["won"] == 1.0
 
 
 def test_a_real_end_is_stored_as_terminated_whatever_its_reward() -> None:

@@ -54,6 +54,7 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "fused": {"learner": {"engine": "fused", "policy_delay": 3}},
     "recent items": {"replay": {"recent_share": 0.5, "recent_items": 3}},
     "steps before ends": {"replay": {"ending_share": 0.5, "ending_steps": 2}, "learner": {"n_step": 2}},
+    "episodes cut early": {"trainer": {"early_limit": 3, "early_limit_share": 0.5}},
     "noise by the episode": {"learner": {"expl_noise": {"end": 0.05, "over": 9, "per": "episode"}}},
     "noise drawn, actions held": {"learner": {"expl_noise_drawn": True, "warmup_hold": 3}},
     "decay, floor, repeated actions": {
@@ -198,7 +199,8 @@ def test_saving_at_any_time_changes_nothing(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_whatever_a_setting_makes_a_run_remember_is_in_its_state(tmp_path: Path, name: str) -> None:
-    trainer, args = TRAINER | {"log_every": 1}, VARIANTS[name].get("env_args", {}) | SHORT_EPISODES
+    trainer = TRAINER | {"log_every": 1} | VARIANTS[name].get("trainer", {})
+    args = VARIANTS[name].get("env_args", {}) | SHORT_EPISODES
     more = VARIANTS[name] | {"trainer": trainer, "env_args": args}
     more["replay"] = REPLAY | VARIANTS[name].get("replay", {})
     same_after_all_stops(tmp_path, of_algorithm("td3", **more))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Generic, NoReturn
 
 import numpy as np
@@ -14,6 +15,14 @@ from twofold.core.experience import Array, Item, Obs, Steps, blank_like
 from twofold.core.protocols import Policy, State, World, Writer
 from twofold.core.replay import Ring
 from twofold.core.seeding import episode_seed
+
+
+@dataclass(frozen=True)
+class EarlyLimit:
+    """A time limit of episodes that holds until a step of the run."""
+
+    steps: int  # of an episode
+    until: int  # step of the run
 
 
 class Collector(Generic[Item]):
@@ -29,9 +38,10 @@ class Collector(Generic[Item]):
         seed: int,
         warmup: int,
         refuse: Callable[..., NoReturn],  # `Keeper.refuse`
+        early: EarlyLimit | None = None,
     ) -> None:
         self.world, self.policy, self.writer, self.replay = world, policy, writer, replay
-        self.seed, self.warmup, self.refuse = seed, warmup, refuse
+        self.seed, self.warmup, self.refuse, self.early = seed, warmup, refuse, early
         rows = world.num_envs
         self.arrivals = Arrivals(world, blank_like(world.single_observation_space, rows), rows)
         self.steps = 0
@@ -66,6 +76,9 @@ class Collector(Generic[Item]):
             evidence = {"obs": obs, "action": action, "reward": reward, "next_obs": next_obs}
             self.refuse(bad, at=f"at step {self.steps}", evidence=evidence)
         valid = ~info["broken"] if "broken" in info else np.ones(len(reward), bool)
+        ended = terminated | truncated
+        done = ended | self._cut()
+        truncated = truncated | (done & ~ended)
         written = self.writer.step(Steps(obs, action, reward, next_obs, terminated, truncated, valid))
         before = self.replay.added
         if written is not None:
@@ -74,26 +87,29 @@ class Collector(Generic[Item]):
         self.returns += reward
         self.lengths += 1
         self.obs = next_obs
-        done = terminated | truncated
         if done.any():
-            self._finish(done & valid, info.get("episode", {}))
+            self._finish(done & valid, ended, info.get("episode", {}))
             self._reset(done)
         return self.replay.added - before
 
-    def _finish(self, rows: Array, metrics: dict[str, Array]) -> None:
+    def _cut(self) -> Array:
+        """Rows whose episode has lasted as long as it may, this early in the run."""
+        if self.early is None or self.steps >= self.early.until:
+            return np.zeros(len(self.lengths), bool)
+        return self.lengths + 1 >= self.early.steps
+
+    def _finish(self, rows: Array, ended: Array, metrics: dict[str, Array]) -> None:
         for row in np.flatnonzero(rows):
             values = {"return": self.returns[row], "length": self.lengths[row]}
-            values |= {name: value[row] for name, value in metrics.items()}
+            if ended[row]:  # else the world has not summed it up
+                values |= {name: value[row] for name, value in metrics.items()}
             self.finished.append({name: float(value) for name, value in values.items()})
 
     def drain(self) -> dict[str, float]:
-        """Mean metrics of the episodes that ended since the last call."""
-        if not self.finished:
-            return {}
-        names = dict.fromkeys(name for episode in self.finished for name in episode)
-        means = {f"collect/{n}": float(np.mean([e.get(n, np.nan) for e in self.finished])) for n in names}
-        self.finished = []
-        return means
+        """Mean metrics of the episodes that ended since the last call, each over those that have it."""
+        columns, self.finished = _columns(self.finished), []
+        there = {name: values[~np.isnan(values)] for name, values in columns.items()}
+        return {f"collect/{name}": float(values.mean()) for name, values in there.items() if len(values)}
 
     def state_dict(self) -> State:
         return {

@@ -13,7 +13,7 @@ from twofold.base.setting import setting, settings
 from twofold.base.signals import Signals, Stopped
 from twofold.base.statistics import summaries
 from twofold.core import seeding
-from twofold.core.collect import Collector
+from twofold.core.collect import Collector, EarlyLimit
 from twofold.core.evaluate import Interrupted, evaluate
 from twofold.core.experience import Item
 from twofold.core.protocols import Keeper, Learner, Metrics, Policy, State, World
@@ -53,6 +53,15 @@ class TrainerConfig:
         ge=0,
         unit="steps",
         aliases=("start_timesteps", "learning_starts", "start_steps"),
+    )
+    early_limit: int | None = setting(
+        "training episodes end after this many steps early in the run, as by a time limit; null: the world's own",
+        default=None,
+        ge=1,
+        unit="steps",
+    )
+    early_limit_share: float = setting(
+        "... while this share of the run after its warm-up lasts", default=0.4, gt=0, le=1
     )
     updates_per_item: float = setting(
         "gradient updates for each new item of the replay buffer",
@@ -99,6 +108,13 @@ class TrainerConfig:
         "further places that metrics are written to", default=(), aliases=("log",), neutral=True
     )
 
+    def early(self) -> EarlyLimit | None:
+        """The limit of training's first episodes, counted for this run."""
+        if self.early_limit is None:
+            return None
+        learning = max(self.steps - self.warmup, 0)
+        return EarlyLimit(self.early_limit, self.warmup + round(self.early_limit_share * learning))
+
     def __post_init__(self) -> None:
         if self.workers > self.rows:
             raise ConfigError(f"trainer.workers={self.workers} is more than trainer.rows={self.rows}")
@@ -124,7 +140,14 @@ class Trainer(Generic[Item]):
         writer = learner.writer(world.num_envs)
         explorer = learner.policy(explore=True, rows=world.num_envs, rng=self.rngs["explore"])
         self.collector = Collector(
-            world, explorer, writer, replay, seed=rngs.seed, warmup=cfg.warmup, refuse=keeper.refuse
+            world,
+            explorer,
+            writer,
+            replay,
+            seed=rngs.seed,
+            warmup=cfg.warmup,
+            refuse=keeper.refuse,
+            early=cfg.early(),
         )
         self.owed = 0.0  # updates that the items collected so far still have to get
         self.evaluated = self.logged = -1  # the step of the last evaluation and of the last log line
