@@ -42,7 +42,7 @@ from twofold.crystal.compare import GPMIN_LIMIT, METHODS, Outcome, run_one, same
 from twofold.crystal.structures import Distortion, builtin, load
 
 RESULTS = Path(__file__).parent / "results" / "crystal"
-ALL = ",".join(METHODS)  # GPMin is left out where cells are large
+ALL = ",".join(name for name in METHODS if name != "td3_bfgs")  # GPMin is left out where cells are large
 FRESH = 100  # the first seed that no constant was tuned on
 Start = tuple[str, str, Atoms, Callable[[], Calculator]]  # row, name, atoms, calculator
 

@@ -50,7 +50,6 @@ TUNED = {
     "surfaces": ("Cu111+O", "Cu111+CO on top", "Pd111+H", "Ni100+N", "Pt111+O bridge", "Ag100+O",
                  "Pt111 with two vacancies", "Au55", "Al100+Cu", "NiAl, disordered"),
 }  # fmt: skip
-LED = 12  # chosen on other starts: docs/decisions/0017
 CLOSE = ("ZrO2", "SrTiO3")  # crystals that need more starts to tell which optimiser is ahead
 Start = tuple[str, str, Atoms, Callable[[], Calculator]]  # row, name, atoms, calculator
 
@@ -62,22 +61,7 @@ def sella(atoms: Any) -> Any:
     return Sella(atoms, internal=True, order=0, logfile=None)
 
 
-class Led:
-    """Twelve steps of BFGS choose the valley, the relaxer goes down in it (docs/crystals.md)."""
-
-    def __init__(self, atoms: Any) -> None:
-        self.atoms = atoms
-
-    def run(self, fmax: float, steps: int) -> bool:
-        """True if it has converged."""
-        return bool(
-            BFGS(self.atoms, logfile=None).run(fmax, LED)
-            or TD3Relaxer(self.atoms, logfile=None).run(fmax, steps - LED)
-        )
-
-
 METHODS["sella"] = sella
-METHODS["bfgs 12 td3"] = Led
 METHODS["td3 maxstep 0.2"] = lambda atoms: TD3Relaxer(atoms, logfile=None, maxstep=0.2)
 
 

@@ -27,6 +27,12 @@ def quiet(atoms, **kwargs):
     return TD3Relaxer(atoms, logfile=None, **kwargs)
 
 
+def bulk_of_copper():
+    atoms = bulk("Cu", a=3.7)
+    atoms.calc = EMT()
+    return atoms
+
+
 def band():
     """Gold hopping between two hollows of aluminium."""
     start = fcc100("Al", size=(2, 2, 2))
@@ -216,6 +222,56 @@ def test_a_restart_in_the_middle_of_a_fallback_goes_on_with_it(tmp_path):
     again = quiet(atoms, restart=tmp_path / "state.json")
     assert again.engine == "BFGSLineSearch"
     assert again.run(fmax=1e-3, steps=100)
+
+
+def path(optimiser, steps):
+    """Where an optimiser has been, the start included."""
+    places = []
+    optimiser.attach(lambda: places.append(optimiser.atoms.get_positions()))
+    optimiser.run(fmax=1e-3, steps=steps)
+    return places
+
+
+def test_its_first_steps_may_be_those_of_bfgs():
+    led, bfgs = rattled("Ni", 2, by=0.15), rattled("Ni", 2, by=0.15)
+    relaxer = quiet(led, bfgs_steps=4)
+    ours, theirs = path(relaxer, 100), path(BFGS(bfgs, logfile=None), 6)
+    np.testing.assert_allclose(ours[:5], theirs[:5], atol=1e-12)
+    assert np.abs(ours[5] - theirs[5]).max() > 1e-4
+    assert relaxer.report.converged and relaxer.report.engine == "spring" and relaxer.switches == ()
+
+
+def test_a_restart_among_the_first_steps_of_bfgs_resumes_exactly(tmp_path):
+    whole, part = rattled("Ni", 2, by=0.15), rattled("Ni", 2, by=0.15)
+    straight = path(quiet(whole, bfgs_steps=5), 8)
+    with pytest.warns(NotConverged):
+        quiet(part, restart=tmp_path / "state.json", bfgs_steps=5, guard=False).run(fmax=1e-3, steps=3)
+    again = quiet(part, restart=tmp_path / "state.json", bfgs_steps=5)
+    assert again.engine == "lead"
+    rest = path(again, 5)
+    np.testing.assert_allclose(
+        rest, straight[4:], atol=1e-9
+    )  # a resumed run does not look at its first place again
+
+
+def test_forces_that_are_not_finite_in_a_step_of_bfgs_are_survived():
+    atoms = rattled("Cu", 2)
+    atoms.calc = Broken(2)
+    relaxer = quiet(atoms, bfgs_steps=12)
+    assert relaxer.run(fmax=0.01, steps=100)
+    assert relaxer.engine == "spring" and "lead: the calculator gave" in relaxer.switches[0]
+
+
+def test_bfgs_first_goes_with_what_has_no_bonds_and_with_constraints():
+    relaxer = quiet(StrainFilter(bulk_of_copper()), bfgs_steps=3)
+    assert relaxer.engine == "BFGSLineSearch" and relaxer.run(fmax=0.01, steps=100)
+    with pytest.raises(UserError, match="bfgs_steps must be a number from 0 on, got -1"):
+        quiet(rattled("Cu", 2), bfgs_steps=-1)
+
+
+def test_no_engine_steps_further_than_maxstep():
+    relaxer = quiet(StrainFilter(bulk_of_copper()), maxstep=0.05)
+    assert relaxer._inner.maxstep == 0.05
 
 
 @pytest.mark.parametrize("pressure", [0.0, 5.0, 20.0])

@@ -32,6 +32,7 @@ Row = dict[str, str | int | float]
 METHODS: dict[str, Make] = {
     "td3": lambda atoms: TD3Relaxer(atoms, logfile=None),
     "prior": lambda atoms: TD3Relaxer(atoms, logfile=None, policy="prior"),
+    "td3_bfgs": lambda atoms: TD3Relaxer(atoms, logfile=None, bfgs_steps=12),
     "bfgs": lambda atoms: BFGS(atoms, logfile=None),
     "bfgs15": lambda atoms: BFGS(atoms, alpha=15.0, logfile=None),
     "lbfgs": lambda atoms: LBFGS(atoms, logfile=None),

@@ -43,7 +43,7 @@ class Relax(Start):
     out: str | None = option(
         "output file, or a folder (ends with /) for many structures", default=None, short="-o", kind="file"
     )
-    optimizer: str = option("td3, prior, bfgs, fire, ...", default="td3", metavar="NAME")
+    optimizer: str = option("td3, td3_bfgs, prior, bfgs, fire, ...", default="td3", metavar="NAME")
     trajectory: str | None = option(
         "ASE trajectory of the path (one structure only)", default=None, metavar="FILE", kind="file"
     )

@@ -26,7 +26,12 @@ from twofold.crystal.spring import Scalars, SpringSettings, SpringStep
 from twofold.crystal.structures import BadStructure, checked
 
 log = logging.getLogger(__name__)
-ENGINES: dict[str, type[Optimizer]] = {"BFGSLineSearch": BFGSLineSearch, "BFGS": BFGS, "FIRE": FIRE}
+ENGINES: dict[str, type[Optimizer]] = {
+    "lead": BFGS,
+    "BFGSLineSearch": BFGSLineSearch,
+    "BFGS": BFGS,
+    "FIRE": FIRE,
+}
 PATIENCE = {"spring": 25, "BFGSLineSearch": 60, "BFGS": 60}  # steps without progress before a switch
 DROP = 1e-5  # eV per atom: so much lower is progress, whatever the forces do
 CALM = 1.0  # eV/A: a low energy with larger forces than this and than the start's is a hole of the potential
@@ -67,7 +72,8 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
     `policy` is "td3" (the trained one inside the package), "prior" (the untrained step), a policy file, or a
     SpringPolicy. `guard` keeps the best point and hands over to BFGSLineSearch, then FIRE, when forces stop falling
     or the energy ends above where it began. What has no bonds to look at (a band of images, a subset) is relaxed by
-    ASE's optimisers alone. After `run`, `report` says how it went.
+    ASE's optimisers alone. The first `bfgs_steps` are BFGS's own: from far away they choose its minimum, for more
+    calls. After `run`, `report` says how it went.
 
         TD3Relaxer(atoms, trajectory="relax.traj").run(fmax=0.01)
     """
@@ -84,19 +90,22 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
         policy: str | Path | SpringPolicy = "td3",
         settings: SpringSettings | None = None,
         guard: bool = True,
+        bfgs_steps: int = 0,
         **kwargs: object,  # what ASE's Optimizer takes besides
     ) -> None:
         settings = settings or SpringSettings()
         if maxstep is not None:
             settings = replace(settings, trust=min(settings.trust, maxstep), trust_most=maxstep)
         self.maxstep = settings.trust_most
-        self.settings, self.guard = settings, guard
+        if bfgs_steps < 0:
+            raise UserError(f"bfgs_steps must be a number from 0 on, got {bfgs_steps}")
+        self.settings, self.guard, self.bfgs_steps = settings, guard, bfgs_steps
         self.policy = _policy(policy)
         atoms = _unwrapped(atoms)
         # A line search needs an energy that belongs to the forces, which a band of images does not have.
         self._downhill = isinstance(atoms, (Atoms, Filter)) and not goes_uphill(_atoms(atoms))
-        self._engines = ("spring", "BFGSLineSearch" if self._downhill else "BFGS", "FIRE")
-        self.engine = "spring"
+        self._engines = ("lead", "spring", "BFGSLineSearch" if self._downhill else "BFGS", "FIRE")
+        self.engine = "lead" if bfgs_steps else "spring"
         self.switches: tuple[str, ...] = ()
         self.report: Report | None = None
         self._record: list[State] = []  # every observation and action: all that a restart needs
@@ -106,14 +115,15 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
         self._mark: Seen | None = None  # energy and force that the next progress is measured from
         self._patience = 0
         self._inner: Optimizer | None = None
+        self._led: list[State] = []  # places and gradients of BFGS's own steps
         super().__init__(atoms, restart, logfile, trajectory, append_trajectory, **kwargs)
         self.optimizable: CountedCalls = CountedCalls(atoms.__ase_optimizable__())
         self._spring = step_for(atoms, settings) if isinstance(atoms, Atoms) else SpringStep(settings)
         self._cell = _cell(atoms)
         if not isinstance(atoms, (Atoms, UnitCellFilter)):
-            self._switch(f"{type(atoms).__name__} has no bonds to look at")
+            self._without_springs(f"{type(atoms).__name__} has no bonds to look at")
         elif not self._downhill:
-            self._switch("a constraint turns forces around, so the way is not downhill")
+            self._without_springs("a constraint turns forces around, so the way is not downhill")
         self._replay()
 
     # ---- ASE's interface ----
@@ -145,11 +155,16 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
             self._watch(Seen(self.optimizable.get_x(), energy, self.optimizable.gradient_norm(gradient)))
         else:
             self._not_finite()
+        if self.engine == "lead" and self.nsteps >= self.bfgs_steps:
+            self._take("spring")
+        self._advance()
+        self._save()
+
+    def _advance(self) -> None:
         if self.engine == "spring":
             self._spring_step()
         else:
             self._inner_step()
-        self._save()
 
     def gradient_converged(self, gradient: Array) -> bool:
         """Small forces at a place that is one, and (guarded) not at a higher energy than the start."""
@@ -232,22 +247,36 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
         self.switches = (*self.switches, f"{self.engine}: {why}")
         log.info("%s; another engine takes over", self.switches[-1])
         after = min(self._engines.index(self.engine) + 1, len(self._engines) - 1)
-        self.engine, self._patience = self._engines[after], 0
+        self._patience = 0
         point = self._point()
         if point is not None:
             self.optimizable.set_x(point.x)
-        self._inner = ENGINES[self.engine](self.optimizable, logfile=None)
-        self._inner.fmax = self.fmax
+        self._take(self._engines[after])
+
+    def _without_springs(self, why: str) -> None:
+        """Begin behind them."""
+        self.engine = "spring"
+        self._switch(why)
+
+    def _take(self, engine: str) -> None:
+        """This engine is in charge from here on; no step of it is longer than asked for."""
+        self.engine, self._inner = engine, None
+        if engine != "spring":
+            self._inner = ENGINES[engine](self.optimizable, logfile=None)
+            self._inner.maxstep = min(self._inner.maxstep, self.maxstep)
+            self._inner.fmax = self.fmax
 
     def _inner_step(self) -> None:
         assert self._inner is not None
+        if self.engine == "lead" and self.restart is not None:
+            self._led.append({"x": self.optimizable.get_x(), "gradient": self.optimizable.get_gradient()})
         try:
             self._inner.step()
         except (RuntimeError, ValueError, ArithmeticError) as error:  # a line search that cannot go downhill
             if self.engine == self._engines[-1]:
                 raise
             self._switch(f"failed ({error})")
-            self._inner.step()
+            self._advance()
         if not np.isfinite(self.optimizable.get_x()).all():
             self._not_finite()
 
@@ -293,6 +322,7 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
             point = getattr(self, f"_{name}")
             state[name] = None if point is None else asdict(point)
         state |= {"switches": list(self.switches), "patience": self._patience, "nsteps": self.nsteps + 1}
+        state["led"] = self._led if self.engine == "lead" else []
         self.dump(state)
 
     def read(self) -> None:
@@ -313,12 +343,15 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
         self._began, self._best, self._lowest, self._mark = (
             None if state[k] is None else Seen(**(state[k] | {"x": np.array(state[k]["x"])})) for k in POINTS
         )
-        self.engine = state["engine"]
+        self.engine, self._led = state["engine"], state.get("led", [])
 
     def _replay(self) -> None:
         """Bring the engine back to where the restart file left it; the springs by seeing the same calls again."""
-        if self.engine != "spring" and self._inner is None:
-            self._inner = ENGINES[self.engine](self.optimizable, logfile=None)
+        if self._inner is None:
+            self._take(self.engine)
+        if (lead := self._inner) is not None:
+            for seen in self._led:
+                lead.prepare_step(np.array(seen["x"]), np.array(seen["gradient"]))
         if not self._record:
             return
         atoms = _atoms(self.atoms)
