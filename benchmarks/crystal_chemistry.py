@@ -93,27 +93,33 @@ def wilson(successes: int, number: int) -> tuple[float, float]:
 
 
 def head_to_head(runs: Runs) -> list[str]:
-    """Where td3 and alpha 15 end from the same starts: how often lower and higher, and their shares' difference."""
+    """Where ours and alpha 15 end from the same starts: how often lower and higher, and their shares' difference."""
     energy = {(r["start"], r["method"]): r["energy"] / r["atoms"] for r in runs}
     starts = [s for s, method in energy if method == "bfgs"]
-    mine, theirs, base = (np.array([energy[s, m] for s in starts]) for m in ("td3", "bfgs15", "bfgs"))
-    gain = 100.0 * ((mine <= base + 1e-3).astype(int) - (theirs <= base + 1e-3))
-    half = 1.96 * gain.std(ddof=1) / np.sqrt(len(gain))
-    lower, higher = (100 * np.mean(sign * (theirs - mine) > 1e-3) for sign in (1, -1))
     methods = list(dict.fromkeys(r["method"] for r in runs))
-    lowest = np.min([[energy.get((s, m), np.inf) for s in starts] for m in methods], axis=0)
-    above = {m: np.array([energy[s, m] for s in starts]) - lowest > 1e-3 for m in methods}
+    ends = {m: np.array([energy[s, m] for s in starts]) for m in methods}
+    lowest = np.min(list(ends.values()), axis=0)
     told = []
-    for m in methods:
-        low, high = wilson(int(above[m].sum()), len(starts))
-        told.append(f"{m} {100 * above[m].mean():.1f} % [{low:.1f}, {high:.1f}]")
-    return [
+    for method, end in ends.items():
+        above = end - lowest > 1e-3
+        low, high = wilson(int(above.sum()), len(starts))
+        told.append(f"{method} {100 * above.mean():.1f} % [{low:.1f}, {high:.1f}]")
+    lines = [
         "",
         f"Ends more than 1 meV/atom above the lowest end that any of them found: {', '.join(told)}.",
-        f"td3 ends more than 1 meV/atom below alpha 15 in {lower:.1f} % of the starts and above it in {higher:.1f} %. "
-        f"Its share of ends at most 1 meV/atom above BFGS differs from alpha 15's by {gain.mean():+.1f} points "
-        f"[{gain.mean() - half:+.1f}, {gain.mean() + half:+.1f}], start by start.",
+        "",
     ]
+    theirs, base = ends["bfgs15"], ends["bfgs"]
+    for method in (m for m in ("td3", "td3_bfgs") if m in ends):
+        gain = 100.0 * ((ends[method] <= base + 1e-3).astype(int) - (theirs <= base + 1e-3))
+        half = 1.96 * gain.std(ddof=1) / np.sqrt(len(gain))
+        lower, higher = (100 * np.mean(sign * (theirs - ends[method]) > 1e-3) for sign in (1, -1))
+        lines.append(
+            f"- {method} ends more than 1 meV/atom below alpha 15 in {lower:.1f} % of the starts and above it in "
+            f"{higher:.1f} %. Its share of ends at most 1 meV/atom above BFGS differs from alpha 15's by "
+            f"{gain.mean():+.1f} points [{gain.mean() - half:+.1f}, {gain.mean() + half:+.1f}], start by start."
+        )
+    return lines
 
 
 def behind(runs: Runs) -> list[str]:

@@ -11,9 +11,9 @@ from typing import IO
 
 import numpy as np
 from ase import Atoms
-from ase.filters import Filter, OptimizableFilter, StrainFilter, UnitCellFilter
+from ase.filters import Filter, UnitCellFilter
 from ase.optimize import BFGS, FIRE, BFGSLineSearch
-from ase.optimize.optimize import DEFAULT_MAX_STEPS, OptimizableAtoms, Optimizer, RestartError
+from ase.optimize.optimize import DEFAULT_MAX_STEPS, Optimizer, RestartError
 
 from twofold.base.errors import UserError
 from twofold.core.experience import Array
@@ -21,9 +21,10 @@ from twofold.core.protocols import State
 from twofold.crystal.calls import CountedCalls, OutOfCalls
 from twofold.crystal.curvilinear import step_for
 from twofold.crystal.motion import Motion, Optimisable, frame_of, goes_uphill, permitted
+from twofold.crystal.optimisable import atoms_of, cell_of, identity, unwrapped
 from twofold.crystal.policy import SpringPolicy, default_policy, load_weights
 from twofold.crystal.spring import Scalars, SpringSettings, SpringStep
-from twofold.crystal.structures import BadStructure, checked
+from twofold.crystal.structures import checked
 
 log = logging.getLogger(__name__)
 ENGINES: dict[str, type[Optimizer]] = {
@@ -101,25 +102,20 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
             raise UserError(f"bfgs_steps must be a number from 0 on, got {bfgs_steps}")
         self.settings, self.guard, self.bfgs_steps = settings, guard, bfgs_steps
         self.policy = _policy(policy)
-        atoms = _unwrapped(atoms)
+        atoms = unwrapped(atoms)
         # A line search needs an energy that belongs to the forces, which a band of images does not have.
-        self._downhill = isinstance(atoms, (Atoms, Filter)) and not goes_uphill(_atoms(atoms))
+        self._downhill = isinstance(atoms, (Atoms, Filter)) and not goes_uphill(atoms_of(atoms))
         self._engines = ("lead", "spring", "BFGSLineSearch" if self._downhill else "BFGS", "FIRE")
         self.engine = "lead" if bfgs_steps else "spring"
         self.switches: tuple[str, ...] = ()
         self.report: Report | None = None
-        self._record: list[State] = []  # every observation and action: all that a restart needs
-        self._began: Seen | None = None
-        self._best: Seen | None = None  # of the smallest force, not above the start
-        self._lowest: Seen | None = None  # in energy: where another engine takes over
-        self._mark: Seen | None = None  # energy and force that the next progress is measured from
-        self._patience = 0
+        self._forget()
         self._inner: Optimizer | None = None
         self._led: list[State] = []  # places and gradients of BFGS's own steps
         super().__init__(atoms, restart, logfile, trajectory, append_trajectory, **kwargs)
         self.optimizable: CountedCalls = CountedCalls(atoms.__ase_optimizable__())
         self._spring = step_for(atoms, settings) if isinstance(atoms, Atoms) else SpringStep(settings)
-        self._cell = _cell(atoms)
+        self._cell = cell_of(atoms)
         if not isinstance(atoms, (Atoms, UnitCellFilter)):
             self._without_springs(f"{type(atoms).__name__} has no bonds to look at")
         elif not self._downhill:
@@ -133,7 +129,7 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
         if not 0 <= fmax < np.inf or steps < 0:
             raise UserError(f"fmax (eV/A) and steps must be numbers from 0 on, got {fmax} and {steps}")
         if isinstance(self.atoms, (Atoms, Filter)):
-            checked(_atoms(self.atoms), "cannot relax this structure", COINCIDENT)
+            checked(atoms_of(self.atoms), "cannot relax this structure", COINCIDENT)
         self._look_again()
         self.fmax, converged = fmax, False
         self.optimizable.allow(steps)
@@ -182,13 +178,21 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
 
     def _look_again(self) -> None:
         """Forget what was seen in another cell, which the atoms were put into since the last run."""
-        cell = _cell(self.atoms)
+        cell = cell_of(self.atoms)
         if np.allclose(cell, self._cell, atol=CELL):
             return
-        self._cell, self._record, self._patience = cell, [], 0
-        self._began = self._best = self._lowest = self._mark = None
+        self._cell = cell
+        self._forget()
         if isinstance(self._spring, SpringStep):
             self._spring = SpringStep(self.settings)
+
+    def _forget(self) -> None:
+        self._record: list[State] = []  # every observation and action: all that a restart needs
+        self._began: Seen | None = None
+        self._best: Seen | None = None  # of the smallest force, not above the start
+        self._lowest: Seen | None = None  # in energy: where another engine takes over
+        self._mark: Seen | None = None  # energy and force that the next progress is measured from
+        self._patience = 0
 
     # ---- the spring engine ----
 
@@ -304,7 +308,7 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
 
     def _remember(self, coordinates: Array, forces: Array, energy: float, scalars: Scalars) -> None:
         if self.restart is not None:
-            atoms = _atoms(self.atoms)
+            atoms = atoms_of(self.atoms)
             entry = {"at": coordinates, "forces": forces, "energy": energy, "scalars": asdict(scalars)}
             entry |= {"positions": atoms.positions.copy(), "cell": atoms.cell.array.copy()}
             self._record.append(entry | {"asked": self._spring.memory.asked})
@@ -313,8 +317,8 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
         if self.restart is None:
             return
         state: State = {
-            "structure": _identity(self.atoms),
-            "cell": _cell(self.atoms),
+            "structure": identity(self.atoms),
+            "cell": cell_of(self.atoms),
             "record": self._record,
             "engine": self.engine,
         }
@@ -331,12 +335,12 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
         wanted = {"structure", "cell", "record", "engine", *POINTS, "switches", "patience", "nsteps"}
         if not isinstance(state, dict) or not wanted <= state.keys():
             raise RestartError(f"{self.restart} is not a restart file of TD3Relaxer: name another one")
-        if state["structure"] != _identity(self.atoms):
+        if state["structure"] != identity(self.atoms):
             raise RestartError(
-                f"{self.restart} belongs to {state['structure']}, not to {_identity(self.atoms)}: "
+                f"{self.restart} belongs to {state['structure']}, not to {identity(self.atoms)}: "
                 "remove it, or name another one"
             )
-        if not np.allclose(state["cell"], _cell(self.atoms), atol=OTHER):
+        if not np.allclose(state["cell"], cell_of(self.atoms), atol=OTHER):
             raise RestartError(f"{self.restart} belongs to another cell: remove it, or name another one")
         self._record, self._patience = state["record"], int(state["patience"])
         self.switches, self.nsteps = tuple(state["switches"]), int(state["nsteps"])
@@ -354,7 +358,7 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
                 lead.prepare_step(np.array(seen["x"]), np.array(seen["gradient"]))
         if not self._record:
             return
-        atoms = _atoms(self.atoms)
+        atoms = atoms_of(self.atoms)
         now = atoms.positions.copy(), atoms.cell.array.copy()
         for entry in self._record:
             entry |= {key: np.array(entry[key]) for key in ("at", "forces", "positions", "cell")}
@@ -366,39 +370,6 @@ class TD3Relaxer(Optimizer):  # ASE is not checked
             self._spring.memory.asked = entry.get("asked")
         atoms.set_cell(now[1])
         atoms.positions = now[0]
-
-
-def _unwrapped(atoms: Optimisable) -> Optimisable:
-    """What an optimizable is made of: BasinHopping hands its optimiser one in place of atoms."""
-    if isinstance(atoms, OptimizableAtoms):
-        return atoms.atoms
-    atoms = atoms.filterobj if isinstance(atoms, OptimizableFilter) else atoms
-    if isinstance(atoms, (UnitCellFilter, StrainFilter)) and _atoms(atoms).cell.rank < 3:
-        raise BadStructure("cannot relax the cell of this structure: it has none in three dimensions")
-    return atoms
-
-
-def _atoms(atoms: Optimisable) -> Atoms:
-    """The atoms inside of what is optimised."""
-    while not isinstance(atoms, Atoms):
-        atoms = atoms.atoms
-    return atoms
-
-
-def _identity(atoms: Optimisable) -> str:
-    """What a restart file must agree with: the kind of thing, its atoms in their order, the boundary conditions."""
-    if not isinstance(atoms, (Atoms, Filter)):
-        return f"{type(atoms).__name__} of {len(atoms)} rows"
-    inner = _atoms(atoms)
-    kind = "" if isinstance(atoms, Atoms) else f"{type(atoms).__name__} of "
-    return f"{kind}{inner.get_chemical_formula('reduce')}, pbc {inner.pbc.astype(int).tolist()}"
-
-
-def _cell(atoms: Optimisable) -> Array:
-    """The cell [3, 3] that coordinates belong to: the atoms' own, or the one that a filter measures strain from."""
-    if isinstance(atoms, (UnitCellFilter, StrainFilter)):
-        return np.array(atoms.orig_cell if isinstance(atoms, UnitCellFilter) else atoms.origcell)
-    return _atoms(atoms).cell.array.copy() if isinstance(atoms, (Atoms, Filter)) else np.zeros((3, 3))
 
 
 def _policy(choice: str | Path | SpringPolicy) -> SpringPolicy | None:

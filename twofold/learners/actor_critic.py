@@ -11,11 +11,12 @@ from torch import nn
 from twofold.base.errors import ConfigError
 from twofold.base.foreign import AnySpace
 from twofold.core.protocols import Policy, State
+from twofold.learners.acting import Values, values_by_torch
 from twofold.learners.choice import engine_for
 from twofold.learners.config import TD3Config
 from twofold.learners.engine import AnyEngine
 from twofold.learners.nets import Nets, load_module
-from twofold.learners.policy import GaussianPolicy, Values, values_by_torch
+from twofold.learners.policy import GaussianPolicy
 
 
 class ActorCritic(ABC):

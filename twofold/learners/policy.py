@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
 
 import numpy as np
-import torch
-from torch import nn
 
-from twofold.base import tree
 from twofold.core.experience import Array, Obs
 from twofold.core.protocols import State
+from twofold.learners.acting import acting_of
 from twofold.learners.config import TD3Config
 from twofold.learners.nets import Nets
-from twofold.nets.acting import NumpyActor
-from twofold.nets.mlp import MLP
 
-Acting = Callable[[Obs], Array]
-Values = Callable[[Obs, Array], Array]  # of observations and actions [N, a], by both critics: [2, N]
 Noise = Callable[[Obs, Array, Array], Array]  # for actions and their sigma [N, ...]: standard normal numbers
 
 
@@ -41,12 +34,7 @@ class GaussianPolicy:
         self.noise: Noise = lambda obs, action, sigma: rng.standard_normal(action.shape, dtype=np.float32)
         self._held: Array = np.zeros((rows, *actions), np.float32)
         module = nets.actor.module if explore else nets.acting
-        # A tenth of torch's overhead where it can be; the world of an MLP gives vectors.
-        place = nets.actor.values.device
-        if type(module) is MLP and place.type == "cpu":
-            self.actor = cast(Acting, NumpyActor(module).act)
-        else:
-            self.actor = _by_torch(module, place)
+        self.actor = acting_of(module, nets.actor.values.device)
 
     def reset(self, rows: Array) -> None:
         self.episodes += int(rows.sum())
@@ -83,25 +71,3 @@ class GaussianPolicy:
         self.steps, self.episodes = int(state["steps"]), int(state["episodes"])
         self.warmup_steps = int(state["warmup_steps"])
         self.share, self._held = np.array(state["share"]), np.array(state["held"])
-
-
-def _by_torch(module: nn.Module, place: torch.device) -> Acting:
-    """Acting with any network."""
-
-    @torch.no_grad()
-    def act(obs: Obs) -> Array:
-        action: Array = module(tree.map(lambda leaf: torch.from_numpy(leaf).to(place), obs)).cpu().numpy()
-        return action
-
-    return act
-
-
-def values_by_torch(critic: nn.Module) -> Values:
-    """Judging with any network on the CPU."""
-
-    @torch.no_grad()
-    def values(obs: Obs, action: Array) -> Array:
-        found: Array = critic(tree.map(torch.from_numpy, obs), torch.from_numpy(action)).numpy()
-        return found
-
-    return values

@@ -6,8 +6,9 @@ import numpy as np
 
 from twofold.core.experience import Array, Obs
 from twofold.core.protocols import State
+from twofold.learners.acting import Values
 from twofold.learners.plus.writer import vectors
-from twofold.learners.policy import GaussianPolicy, Noise, Values
+from twofold.learners.policy import GaussianPolicy, Noise
 from twofold.nets.normaliser import Normaliser
 
 

@@ -13,12 +13,13 @@ from twofold.base.errors import ConfigError
 from twofold.base.foreign import AnySpace
 from twofold.base.setting import setting, settings
 from twofold.core.protocols import Policy
+from twofold.learners.acting import Acting, Values
 from twofold.learners.actor_critic import ActorCritic
 from twofold.learners.config import TD3Config
 from twofold.learners.engine import AnyEngine, Batch
 from twofold.learners.nets import Nets
 from twofold.learners.plus.config import PlusConfig
-from twofold.learners.policy import Acting, GaussianPolicy, Values
+from twofold.learners.policy import GaussianPolicy
 from twofold.learners.vector import FLAT_ACTIONS, Activation, vector_size
 from twofold.native.library import absent
 from twofold.nets.flat import Flat
