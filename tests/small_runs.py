@@ -59,7 +59,6 @@ _DEEPFM = {"model": {"deepfm": {"epoch": 1, "n_models": 2}}}
 OTHER: dict[str, Small] = {
     "td3_hardcore": ("", "bipedal_hardcore", {"networks": VECTOR}, ()),
     "td3_hardcore_long": ("", "walker_hardcore", {"networks": VECTOR}, ()),
-    "td3_hardcore_plus": ("", "walker_hardcore", {"networks": VECTOR}, ()),
     "td3_plus": ("", "pendulum", {"networks": {"width": 8, "embedding": 4}, "learner": SALE}, ()),
     "td3_rec_reference": ("", "synthetic_users", {"env_args": USERS | _DEEPFM}, ()),
     "td3_crystal": WORLDS["crystal/spring"],

@@ -31,7 +31,7 @@ def test_a_part_of_a_schedule_keeps_the_defaults_of_its_setting() -> None:
 
 
 def test_a_bare_number_replaces_all_of_a_schedule_that_a_preset_set() -> None:
-    preset = load("td3_hardcore_plus", "walker_hardcore").config.learner
-    given = load("td3_hardcore_plus", "walker_hardcore", learner={"expl_noise": 0.2}).config.learner
-    assert preset.expl_noise == Schedule(0.25, 0.12, over=1_200_000)
+    preset = load("td3_hardcore_long", "walker_hardcore").config.learner
+    given = load("td3_hardcore_long", "walker_hardcore", learner={"expl_noise": 0.2}).config.learner
+    assert preset.expl_noise == Schedule(0.25, 0.12, over=0.4, per="run")
     assert given.expl_noise == Schedule(0.2)
