@@ -12,10 +12,12 @@ from parts import ACTIONS, OBS, Constant, Networks, batch, small_td3
 from plus_parts import plus_with, small_plus
 
 from twofold.base.errors import ConfigError
+from twofold.core.schedules import Schedule
 from twofold.core.seeding import Generators
 from twofold.learners.plus.bounds import Bounds
 from twofold.learners.plus.config import PlusConfig
 from twofold.learners.plus.learner import TD3Plus
+from twofold.learners.plus.policy import PlusPolicy
 from twofold.learners.plus.unit import RewardUnit
 
 
@@ -166,6 +168,17 @@ def test_the_actor_waits_for_its_critics(engine: str) -> None:
     moved = learner.nets.actor.values - start
     assert moved.abs().max() > 0
     assert torch.allclose(learner.nets.average.values, start + 0.5 * moved)
+
+
+def test_with_many_actions_noise_is_smaller_in_inverse_proportion() -> None:
+    cfg = PlusConfig(expl_noise=Schedule(0.6, 0.2, over=100), expl_noise_actions=6)
+    assert cfg.for_actions(6) is cfg
+    assert cfg.for_actions(12).expl_noise == Schedule(0.3, 0.1, over=100)
+    assert PlusConfig(expl_noise=Schedule(0.6)).for_actions(8).expl_noise == Schedule(0.6)
+    learner = small_plus(expl_noise=Schedule(0.3), expl_noise_actions=1)  # it has two actions
+    policy = learner.policy(explore=True, rows=1, rng=np.random.default_rng(0))
+    assert isinstance(policy, PlusPolicy)
+    assert policy.inner.sigma() == pytest.approx(0.15)
 
 
 def test_the_betas_of_adam_are_settings() -> None:

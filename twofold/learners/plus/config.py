@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Annotated
 
 from pydantic import Field
@@ -43,6 +44,11 @@ class PlusConfig(TD3Config):
         default=False,
         aliases=("normalize_obs",),
     )
+    expl_noise_actions: int | None = setting(
+        "with more actions than this `expl_noise` is smaller, in inverse proportion; null: never",
+        default=None,
+        gt=0,
+    )
     expl_noise_hold: Span = setting("how long exploration noise is held", default=Span(1))
     expl_noise_draws: int = setting(
         "number of noise samples, of which the one with the largest max(Q1, Q2) is taken; 1: plain noise",
@@ -57,6 +63,16 @@ class PlusConfig(TD3Config):
         le=1,
     )
     adam_betas: tuple[Beta, Beta] = setting("of all optimisers", default=(0.9, 0.999))
+
+    def for_actions(self, actions: int) -> PlusConfig:
+        """The settings for a world with this number of actions: every noisy one costs, and any can make a body fall."""
+        if self.expl_noise_actions is None or actions <= self.expl_noise_actions:
+            return self
+        share, noise = self.expl_noise_actions / actions, self.expl_noise
+        end = None if noise.end is None else share * noise.end
+        return dataclasses.replace(
+            self, expl_noise=dataclasses.replace(noise, start=share * noise.start, end=end)
+        )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -49,6 +49,7 @@ class TD3Plus(TD3):
         action_space: AnySpace,
         rngs: Generators,
     ) -> None:
+        cfg = cfg.for_actions(math.prod(action_space.shape or ()))
         super().__init__(
             cfg,
             networks=networks,
