@@ -170,15 +170,15 @@ def test_the_actor_waits_for_its_critics(engine: str) -> None:
     assert torch.allclose(learner.nets.average.values, start + 0.5 * moved)
 
 
-def test_with_many_actions_noise_is_smaller_in_inverse_proportion() -> None:
+def test_with_many_actions_noise_is_smaller_by_the_square_of_their_ratio() -> None:
     cfg = PlusConfig(expl_noise=Schedule(0.6, 0.2, over=100), expl_noise_actions=6)
     assert cfg.for_actions(6) is cfg
-    assert cfg.for_actions(12).expl_noise == Schedule(0.3, 0.1, over=100)
+    assert cfg.for_actions(12).expl_noise == Schedule(0.15, 0.05, over=100)
     assert PlusConfig(expl_noise=Schedule(0.6)).for_actions(8).expl_noise == Schedule(0.6)
     learner = small_plus(expl_noise=Schedule(0.3), expl_noise_actions=1)  # it has two actions
     policy = learner.policy(explore=True, rows=1, rng=np.random.default_rng(0))
     assert isinstance(policy, PlusPolicy)
-    assert policy.inner.sigma() == pytest.approx(0.15)
+    assert policy.inner.sigma() == pytest.approx(0.075)
 
 
 def test_the_betas_of_adam_are_settings() -> None:

@@ -45,7 +45,7 @@ class PlusConfig(TD3Config):
         aliases=("normalize_obs",),
     )
     expl_noise_actions: int | None = setting(
-        "with more actions than this `expl_noise` is smaller, in inverse proportion; null: never",
+        "with more actions than this `expl_noise` is smaller, by the square of their ratio; null: never",
         default=None,
         gt=0,
     )
@@ -68,7 +68,7 @@ class PlusConfig(TD3Config):
         """The settings for a world with this number of actions: every noisy one costs, and any can make a body fall."""
         if self.expl_noise_actions is None or actions <= self.expl_noise_actions:
             return self
-        share, noise = self.expl_noise_actions / actions, self.expl_noise
+        share, noise = (self.expl_noise_actions / actions) ** 2, self.expl_noise
         end = None if noise.end is None else share * noise.end
         return dataclasses.replace(
             self, expl_noise=dataclasses.replace(noise, start=share * noise.start, end=end)
