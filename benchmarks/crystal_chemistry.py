@@ -31,13 +31,12 @@ BY_ROW = ("nonmetals",)  # rows have different numbers of starts, and each count
 HEAD = """# Other chemistry: force calls to a largest force of 0.01 eV/A
 
 Made by `benchmarks/crystal.py`, written by `benchmarks/crystal_chemistry.py`. `td3` is the relaxer as it comes: its
-policy (trained on metals, and on adsorbates and crystals with nonmetals; it saw none of these structures) is asked
-where it was measured to save calls ([kind by kind](crystal_policy.md)). Every optimiser began at the same starts.
-What the constants were tuned on is listed in `benchmarks/crystal_systems.py` and not here: other molecules, crystals
-and surfaces, other seeds. Ratios are geometric means over starts with 95 % intervals; with CHGNet, positions only,
-over crystals, whose numbers of starts differ. When the measures of metals and nonmetals became one, `td3` was run
-again from all starts on which the policy was asked before and not after, or the other way round (decision 16); from the
-others its steps are the same.
+policy (one network, fitted to what trainings on metals and on adsorbates and crystals with nonmetals learnt; none saw
+one of these structures) is asked where it was measured to save calls ([kind by kind](crystal_policy.md)). Every
+optimiser began at the same starts. What the constants were tuned on is listed in `benchmarks/crystal_systems.py` and
+not here: other molecules, crystals and surfaces, other seeds. Ratios are geometric means over starts with 95 %
+intervals; with CHGNet, positions only, over crystals, whose numbers of starts differ. All rows of `td3` were made with
+the one network that the package holds.
 """
 Runs = list[dict[str, Any]]
 

@@ -51,10 +51,11 @@ HEAD = """# The policy against the untrained step, kind by kind
 Made by `benchmarks/crystal_policy.py`: force calls to 0.01 eV/A. `td3` is the policy with its guard (the untrained step
 where nothing like an observation was measured, and where the policy gained nothing near it), `everywhere` the same
 policy without the guard, `prior` the untrained step. `asked` is the share of starts that the guard leaves to it.
-Ratios are geometric means over starts with 95 % intervals; below 1 the first is better. Neither training nor the
-guard's measurement saw one of these starts, nor one of these structures but every second cell of Al-Fe_N=4, AlFe7, NiAl
-and small cells of EMT metals. The guard's rule was chosen on other structures (decision 16). Other policies of metals
-and earlier guards were looked at on these structures with other seeds; of nonmetals no other policy was.
+Ratios are geometric means over starts with 95 % intervals; below 1 the first is better. Neither training nor the fit
+nor the guard's measurement saw one of these starts, nor one of these structures but every second cell of Al-Fe_N=4,
+AlFe7, NiAl and small cells of EMT metals. The guard's rule was chosen on other structures (decision 16). Other policies
+of metals and earlier guards were looked at on these structures with other seeds, and the policies whose actions this
+network learnt on the same starts.
 """
 MEASURED = """## What the shipped file holds
 
@@ -67,7 +68,7 @@ TRAINED = """## Trainings with nonmetals
 Each with the presets and the validation of its own commit. Step 0 is where it began: the untrained step, or with
 `td3_crystal_chemistry` (a preset of then) the policy of metals where there are no nonmetals. All were stopped before
 their end, most because they went the wrong way; decision 16 says what was changed from one to the next. The package's
-policy holds what the last one had learnt at its best.
+policy learnt the actions of the last one at its best.
 """
 
 

@@ -1,4 +1,4 @@
-"""Two policies as one network, and what was measured of them as one measure."""
+"""One network that learns the actions of two policies."""
 
 import sys
 from pathlib import Path
@@ -8,10 +8,10 @@ import pytest
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-from crystal_one import beside, config, reach, together
+from crystal_one import BATCH, HELD, SWITCHES, config, fitted, learnt, near, network_of, taught
 
-from twofold.crystal.depth import Depth
 from twofold.crystal.features import NAMES
+from twofold.crystal.policy import SpringPolicy
 from twofold.crystal.spring import SCALARS
 from twofold.nets.numpy_mlp import NumpyMLP
 
@@ -21,52 +21,83 @@ NONMETAL = NAMES.index("any nonmetal")
 def drawn(inputs, outputs, seed, hidden=(5, 4)):
     rng, sizes = np.random.default_rng(seed), (inputs, *hidden, outputs)
     shapes = zip(sizes[:-1], sizes[1:], strict=True)
-    return [rng.normal(size=(a + 1, b)).astype(np.float32) for a, b in shapes]
+    layers = [rng.normal(size=(a + 1, b)).astype(np.float32) / 3 for a, b in shapes]
+    return SpringPolicy(NumpyMLP(layers, [], "relu", "tanh"))
 
 
-def act(layers, seen):
-    return NumpyMLP(layers, [], "relu", "tanh").act(seen)
+def observed(number, seed=3):
+    rng = np.random.default_rng(seed)
+    seen = rng.uniform(-1, 1, (number, len(NAMES))).astype(np.float32)
+    seen[:, SWITCHES] = rng.integers(2, size=(number, len(SWITCHES)))
+    return seen
 
 
-@pytest.mark.parametrize("nonmetal", [0.0, 1.0])
-def test_one_network_is_the_first_without_nonmetals_and_the_second_with_them(nonmetal):
-    metals, others = drawn(22, 6, seed=1), drawn(len(NAMES), len(SCALARS), seed=2, hidden=(3, 6))
-    seen = np.random.default_rng(3).uniform(-3, 3, (200, len(NAMES))).astype(np.float32)
-    seen[:, NONMETAL] = nonmetal
-    found = act(beside(metals, others), seen)
-    if nonmetal:
-        np.testing.assert_allclose(found, act(others, seen), atol=1e-6)
-    else:
-        np.testing.assert_allclose(found[:, :6], act(metals, seen[:, :22]), atol=1e-6)
-        assert (found[:, 6] == 0).all()
+@pytest.fixture
+def teachers():
+    return drawn(22, 6, seed=1), drawn(len(NAMES), len(SCALARS), seed=2, hidden=(3, 6))
 
 
-def test_units_are_shut_by_what_they_cannot_be_above():
-    layers = [np.array([[1.0, -2.0], [0.5, 0.25]]), np.array([[-1.0], [2.0], [0.125]]), np.zeros((2, 1))]
-    assert reach(layers).tolist() == [3.5 + 2 * 6.25 + 0.125]
+def test_the_first_teaches_where_there_is_no_nonmetal_and_the_second_where_there_is_one(teachers):
+    seen = observed(50)
+    for row, action in zip(seen, taught(*teachers)(seen), strict=True):
+        np.testing.assert_allclose(action, teachers[int(row[NONMETAL])].act(row), atol=1e-6)
 
 
-def test_the_sizes_are_those_of_both_and_two_units_more():
-    both = beside(drawn(22, 6, seed=1), drawn(len(NAMES), len(SCALARS), seed=2, hidden=(3, 6)))
-    assert [layer.shape for layer in both] == [(29, 10), (11, 12), (13, 7)]
+def test_what_is_0_or_1_is_not_moved_and_half_of_a_batch_was_observed():
+    seen = observed(40)
+    batch = near(seen, np.random.default_rng(0))
+    assert batch.shape == (2 * BATCH, len(NAMES)) and batch.dtype == np.float32
+    some, moved = np.split(batch, 2)
+    assert {tuple(row) for row in some} <= {tuple(row) for row in seen}
+    np.testing.assert_array_equal(some[:, SWITCHES], moved[:, SWITCHES])
+    others = np.delete(moved - some, SWITCHES, axis=1)
+    assert 0.1 < others.std() < 0.3 and np.abs(moved).max() <= 3
 
 
-def test_one_measure_has_the_starts_of_both_in_one_scale():
-    one = Depth(np.array([[1.0], [3.0]]), np.array([2.0]), np.array([0.1, 0.2]), limit=1.0)
-    other = Depth(np.array([[0.0], [1.0]]), np.array([8.0]), np.array([0.3, 0.4]), limit=9.0)
-    both = together([one, other], [np.array([2.0]), np.array([7.0])])
-    np.testing.assert_allclose((both.seen * both.scale).ravel(), [2, 6, 0, 8], rtol=1e-6)
-    assert both.scale.tolist() == pytest.approx([np.std([2, 6, 0, 8])])
-    assert both.gain.tolist() == pytest.approx([0.1, 0.2, 0.3, 0.4])
-    assert both.limit == pytest.approx((0.0 + 0.99 * 1.0) / np.std([2, 6, 0, 8]))
+def test_a_network_learns_what_both_teach_and_the_same_one_again(teachers):
+    act, fresh = taught(*teachers), observed(200, seed=4)
+
+    def error(layers):
+        return np.sqrt(((network_of(layers).act(fresh) - act(fresh)) ** 2).mean())
+
+    few, more = (fitted(observed(2000), act, updates) for updates in (1, 600))
+    assert error(more) < 0.15 * error(few)
+    assert [layer.shape for layer in more] == [(29, 128), (129, 128), (129, 7)]
+    for one, other in zip(few, fitted(observed(2000), act, 1), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_second_round_is_what_the_network_meets_and_one_start_in_ten_is_held_back(teachers, monkeypatch):
+    act, asked, fits = taught(*teachers), [], []
+
+    def paths(one, turn):
+        asked.append(one)
+        return [observed(3, seed=100 * turn + number) for number in range(2 * HELD)]
+
+    def fit(seen, labels, updates):
+        fits.append(seen)
+        assert labels is act
+        return [np.zeros((29, 7), np.float32)]
+
+    monkeypatch.setattr("crystal_one.paths", paths)
+    monkeypatch.setattr("crystal_one.fitted", fit)
+    _, about = learnt(act)
+    assert asked[0] is act and (asked[1](observed(2)) == 0).all()
+    assert [len(seen) for seen in fits] == [3 * 18, 3 * 36] and about["observations"] == 3 * 36
+    held = np.concatenate([observed(3, seed=seed) for seed in (0, 10, 100, 110)])
+    assert not {tuple(row) for row in held} & {tuple(row) for row in fits[1]}
+    error = about["root mean square on other starts"]
+    assert error["actions"] == pytest.approx(
+        np.sqrt((act(held) ** 2).mean()), abs=1e-5
+    )  # of a network of zeros
 
 
 def test_its_settings_name_the_structures_of_both():
     metals = {"env_args.sets": {"a": 1}, "env_args.eval_sets": {"a": 2}, "networks.actor_hidden": [64, 64]}
     others = {"env_args.sets": {"b": 3}, "env_args.eval_sets": {}, "networks.start": "prior", "seed": 1}
-    assert config(metals, others, [130, 130]) == {
+    assert config(metals, others, [128, 128]) == {
         "env_args.sets": {"a": 1, "b": 3},
         "env_args.eval_sets": {"a": 2},
-        "networks.actor_hidden": [130, 130],
+        "networks.actor_hidden": [128, 128],
         "seed": 1,
     }

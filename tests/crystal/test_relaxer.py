@@ -14,7 +14,7 @@ from crystals import rattled
 from twofold.crystal import TD3Relaxer
 from twofold.crystal.calculators import Counted
 from twofold.crystal.policy import SpringPolicy, default_policy
-from twofold.crystal.relaxer import NotConverged
+from twofold.crystal.relaxer import CALM, NotConverged
 from twofold.crystal.spring import largest
 
 
@@ -134,13 +134,15 @@ def test_a_filter_without_bonds_falls_to_the_line_search():
 
 @pytest.mark.filterwarnings("ignore::twofold.crystal.relaxer.NotConverged")
 def test_never_ends_worse_than_it_started():
-    atoms = rattled("Cu", by=0.02)
+    atoms, seen = rattled("Cu", by=0.02), []
     atoms.calc = Shaky()
-    before, energy = largest(atoms.get_forces()), atoms.get_potential_energy()
     relaxer = quiet(atoms, policy=SpringPolicy(default_policy().network))  # asked everywhere
-    relaxer.run(fmax=1e-4, steps=35)
-    assert largest(atoms.get_forces()) <= before
-    assert atoms.get_potential_energy() <= energy + 1e-4
+    relaxer.attach(lambda: seen.append(atoms.get_potential_energy()))
+    relaxer.run(fmax=1e-4, steps=100)
+    assert (
+        atoms.get_potential_energy() <= min(seen) + 1e-9 < seen[0]
+    )  # the lowest point, whatever came after it
+    assert largest(atoms.get_forces()) <= CALM
     assert not relaxer.report.converged and relaxer.report.switches
 
 

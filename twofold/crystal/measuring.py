@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -15,22 +15,24 @@ from twofold.crystal.world import RelaxConfig, SpringEnv
 FIRST = 2**29  # seed of the first start; those of training are above 2**30, those of results far below
 
 
-def depth_of(policy: SpringPolicy, cfg: RelaxConfig, starts: int) -> Depth:
+def depth_of(policy: SpringPolicy, measured: Sequence[tuple[RelaxConfig, int]]) -> Depth:
     """What starts of training look like where the policy is asked or not, and what it gains on each.
 
-    Every fourth start says how far fresh ones lie from the others.
+    So many starts of each kind; every fourth says how far fresh ones lie from the others.
     """
-    env = SpringEnv(cfg, "train")
-    kept, gains = list[Array](), list[float]()
-    for one in range(starts):
-        seen = None if one % 4 == 1 else _decisive(env, FIRST + one, policy.act)
-        if seen is None:
-            continue
-        calls = env.now.calls
-        _decisive(env, FIRST + one, lambda _: np.zeros(len(SCALARS)))
-        kept.append(seen)
-        gains.append(float(np.log(env.now.calls / calls)))
-    return Depth.of(np.array(kept), np.array(gains), np.array(fresh(cfg, starts)))
+    kept, gains, anew = list[Array](), list[float](), list[Array]()
+    for cfg, starts in measured:
+        env = SpringEnv(cfg, "train")
+        for one in range(starts):
+            seen = None if one % 4 == 1 else _decisive(env, FIRST + one, policy.act)
+            if seen is None:
+                continue
+            calls = env.now.calls
+            _decisive(env, FIRST + one, lambda _: np.zeros(len(SCALARS)))
+            kept.append(seen)
+            gains.append(float(np.log(env.now.calls / calls)))
+        anew += fresh(cfg, starts)
+    return Depth.of(np.array(kept), np.array(gains), np.array(anew))
 
 
 def fresh(cfg: RelaxConfig, starts: int) -> list[Array]:
@@ -45,7 +47,13 @@ def fresh(cfg: RelaxConfig, starts: int) -> list[Array]:
 
 
 def _decisive(env: SpringEnv, seed: int, act: Callable[[Array], Array]) -> Array | None:
-    """Relax one start; what was observed at its second call, where it is decided who steps, if it came to that.
+    """What was observed at the second call of one start, where it is decided who steps, if it came to that."""
+    seen = path(env, seed, act)
+    return seen[0] if seen else None
+
+
+def path(env: SpringEnv, seed: int, act: Callable[[Array], Array]) -> list[Array]:
+    """Relax one start; what was observed from its second call on, where the policy is asked.
 
     The first step is the untrained one, as in `SpringPolicy.scalars`.
     """
@@ -55,4 +63,4 @@ def _decisive(env: SpringEnv, seed: int, act: Callable[[Array], Array]) -> Array
         action = act(observation) if len(seen) > 1 else np.zeros(len(SCALARS))
         observation, _, done, cut, _ = env.step(action)
         over = done or cut
-    return seen[1] if len(seen) > 1 else None
+    return seen[1:]
