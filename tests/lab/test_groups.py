@@ -42,6 +42,25 @@ def test_steps_worlds_and_threads_are_never_pooled(tmp_path: Path, setting: Any)
     assert [len(g.runs) for g in groups(tmp_path)] == [1, 1]
 
 
+@pytest.mark.parametrize("off", [None, False])
+def test_a_setting_that_is_off_is_as_one_that_did_not_exist_yet(tmp_path: Path, off: Any) -> None:
+    make_run(tmp_path / "before", seed=1)
+    make_run(tmp_path / "after", seed=2, settings={"learner.new": off})
+    make_run(tmp_path / "on", seed=1, settings={"learner.new": True, "learner.gamma": 0.9})
+    made = groups(tmp_path)
+    assert [len(g.runs) for g in made] == [2, 1]
+    assert [d.setting for d in differences(made)] == ["learner.gamma", "learner.new"]
+    make_run(tmp_path / "other", seed=1, settings={"learner.new": off, "learner.gamma": 0.8})
+    some = groups(tmp_path / "before", tmp_path / "other")
+    assert [d.setting for d in differences(some)] == ["learner.gamma"]
+
+
+def test_zero_is_not_off(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", seed=1)
+    make_run(tmp_path / "b", seed=2, settings={"learner.new": 0})
+    assert [len(g.runs) for g in groups(tmp_path)] == [1, 1]
+
+
 def test_other_physics_is_another_group_and_says_so(tmp_path: Path) -> None:
     make_run(tmp_path / "a", seed=1)
     make_run(tmp_path / "b", seed=2, packages={**PACKAGES, "gymnasium": "1.5.0"})

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from twofold.base.values import Json, number
-from twofold.lab.runs import RunRecord, variant_settings
+from twofold.lab.runs import RunRecord, is_off, variant_settings
 
 _COMPUTING = ("torch", "numpy")  # every other package that a run notes is part of its world
 _MAX_NAMED = 4
@@ -166,7 +166,8 @@ def differences(groups: Sequence[Group]) -> list[Difference]:
     keys = sorted(set().union(*(g.settings for g in groups)))
     found = []
     for key in keys:
-        if len({json.dumps(g.settings.get(key), sort_keys=True, default=str) for g in groups}) > 1:
+        found_here = [g.settings.get(key) for g in groups]
+        if len({json.dumps(None if is_off(v) else v, sort_keys=True, default=str) for v in found_here}) > 1:
             values = tuple((g.name, show(g.settings.get(key)), g.origin.get(key, "")) for g in groups)
             found.append(Difference(key, values))
     return found

@@ -64,7 +64,8 @@ class RunRecord:
     @cached_property
     def variant(self) -> str:
         """What the run shares with all other seeds of it, as one text."""
-        return json.dumps(variant_settings(self.settings), sort_keys=True, default=str)
+        found = {k: v for k, v in variant_settings(self.settings).items() if not is_off(v)}
+        return json.dumps(found, sort_keys=True, default=str)
 
     @property
     def headline(self) -> str:
@@ -103,6 +104,11 @@ def _at_its_end(
 def variant_settings(settings: Mapping[str, Content]) -> dict[str, Content]:
     """The settings that make a variant: all but the seed and those that cannot change the bytes."""
     return {k: v for k, v in settings.items() if k != "seed" and k not in neutral()}
+
+
+def is_off(value: object) -> bool:
+    """A setting that is off is as one that did not exist yet: runs of earlier versions stay what they are."""
+    return value is None or value is False
 
 
 @dataclass(frozen=True)

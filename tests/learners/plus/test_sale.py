@@ -166,7 +166,6 @@ def test_a_resumed_learner_goes_on_exactly_with_the_engine_it_began_with(engine:
     settings: dict[str, Any] = {
         "normalise_obs": True,
         "value_clip": True,
-        "reward_unit": True,
         "priority": 0.4,
         "huber": 1.0,
     }

@@ -18,7 +18,6 @@ from twofold.learners.plus.bounds import Bounds
 from twofold.learners.plus.config import PlusConfig
 from twofold.learners.plus.learner import TD3Plus
 from twofold.learners.plus.policy import PlusPolicy
-from twofold.learners.plus.unit import RewardUnit
 
 
 def test_without_its_parts_it_is_td3() -> None:
@@ -93,52 +92,6 @@ def test_bounds_leave_values_within_them_alone() -> None:
     assert torch.equal(bounded._target, free._target)
 
 
-# ---- the unit of rewards ----------------------------------------------------------------------------------------
-
-
-def test_the_unit_is_the_mean_size_of_rewards_since_the_last_move() -> None:
-    unit = RewardUnit()
-    unit.see(torch.tensor([-1.0, 3.0]))
-    unit.see(torch.tensor([8.0, -4.0]))
-    assert (unit.size, unit.target) == (1.0, 1.0)
-    unit.take_over()
-    assert (unit.size, unit.target) == (4.0, 1.0)
-    unit.see(torch.tensor([2.0]))
-    again = RewardUnit()
-    again.load_state_dict(unit.state_dict())
-    for one in (unit, again):
-        one.take_over()
-        assert (one.size, one.target) == (2.0, 4.0)
-    unit.see(torch.tensor([0.0]))
-    unit.take_over()  # no reward says nothing of their size
-    assert (unit.size, unit.target) == (2.0, 2.0)
-
-
-@pytest.mark.parametrize("engine", ["auto", "autograd"])
-def test_targets_are_taken_in_their_own_unit_and_learned_in_the_new_one(engine: str) -> None:
-    settings: dict[str, Any] = {"target_every": 1, "tau": 1.0, "critic_lr": 1e-9, "engine": engine}
-    learner, plain = small_plus(reward_unit=True, **settings), small_plus(**settings)
-    for one in (learner, plain):
-        one.update(batch(4, reward=10.0))
-    assert learner._target == pytest.approx(plain._target)  # nothing was known of rewards yet
-    for one in (learner, plain):
-        one.update(batch(4, reward=5.0))  # learned in tens, from targets in ones
-    assert learner._target.tolist() == pytest.approx((plain._target / 10).tolist())
-    for one in (learner, plain):
-        one.update(batch(4, reward=20.0))
-    value = plain._target - 20  # what targets bootstrap from: here in tens; learned in fives
-    assert learner._target.tolist() == pytest.approx(((20 + 10 * value) / 5).tolist(), rel=1e-5)
-    assert learner.metrics()["critic/reward_unit"] == 20.0
-
-
-def test_bounds_are_those_of_raw_targets() -> None:
-    learner = small_plus(reward_unit=True, value_clip=True, target_every=1, tau=1.0)
-    learner.update(batch(4, reward=10.0, discount=0.0))
-    learner.update(batch(4, reward=10.0, discount=0.5))
-    assert learner._target.tolist() == pytest.approx([1.5] * 4)
-    assert learner.bounds is not None and learner.bounds.held == (10.0, 15.0)
-
-
 # ---- targets, optimisers, priorities ----------------------------------------------------------------------------
 
 
@@ -202,12 +155,6 @@ def test_priorities_are_powers_of_the_larger_error_and_no_lower_than_the_huber_t
     [
         ({"priority": 0.4}, r"set learner\.huber=1\.0 as well, or learner\.priority=0"),
         ({"value_clip": True}, r"set learner\.target_every as well"),
-        ({"reward_unit": True, "tau": 1.0}, r"set learner\.target_every as well"),
-        ({"reward_unit": True, "target_every": 9}, r"set learner\.tau=1 as well"),
-        (
-            {"reward_unit": True, "target_every": 9, "tau": 1.0, "reward_scale": 0.5},
-            r"leave learner\.reward_scale out",
-        ),
         ({"adam_betas": (0.9, 1.0)}, r"adam_betas"),
         ({"adam_betas": (0.9,)}, r"adam_betas"),
         ({"target_every": 0}, r"target_every must be above 0"),

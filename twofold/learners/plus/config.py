@@ -32,10 +32,6 @@ class PlusConfig(TD3Config):
         "targets bootstrap from no value beyond the extremes that targets had at the last move of the targets",
         default=False,
     )
-    reward_unit: bool = setting(
-        "learn in units of the mean size of an item's reward, which is renewed when the targets move",
-        default=False,
-    )
     priority: float = setting(
         "exponent of an item's TD error in its share of batches (LAP); 0: all alike", default=0.0, ge=0, le=1
     )
@@ -81,15 +77,8 @@ class PlusConfig(TD3Config):
             raise ConfigError(
                 "learner.priority needs the Huber loss: set learner.huber=1.0 as well, or learner.priority=0"
             )
-        for name, wanted in (("value_clip", self.value_clip), ("reward_unit", self.reward_unit)):
-            if wanted and self.target_every is None:
-                raise ConfigError(
-                    f"learner.{name} is renewed when the targets move: set learner.target_every as well, "
-                    "for example to 250"
-                )
-        if self.reward_unit and self.tau != 1:
+        if self.value_clip and self.target_every is None:
             raise ConfigError(
-                "learner.reward_unit needs targets that are whole copies: set learner.tau=1 as well"
+                "learner.value_clip is renewed when the targets move: set learner.target_every as well, "
+                "for example to 250"
             )
-        if self.reward_unit and self.reward_scale != 1:
-            raise ConfigError("learner.reward_unit sets the scale of rewards: leave learner.reward_scale out")

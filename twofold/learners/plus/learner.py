@@ -23,7 +23,6 @@ from twofold.learners.plus.bounds import Bounds
 from twofold.learners.plus.config import PlusConfig
 from twofold.learners.plus.policy import HeldNoise, HopefulNoise, PlusPolicy
 from twofold.learners.plus.sale import Embeds
-from twofold.learners.plus.unit import RewardUnit
 from twofold.learners.plus.writer import FollowingWriter, parted, vectors
 from twofold.learners.policy import GaussianPolicy
 from twofold.learners.td3 import TD3
@@ -61,7 +60,6 @@ class TD3Plus(TD3):
         self.actor_optimiser.betas = self.critic_optimiser.betas = cfg.adam_betas
         self._embed()
         self.bounds = Bounds() if cfg.value_clip else None
-        self.unit = RewardUnit() if cfg.reward_unit else None
         self.normaliser = _normaliser(observation_space) if cfg.normalise_obs else None
         self.encoder_loss = torch.zeros(())
         self._target = torch.zeros(0)
@@ -109,15 +107,11 @@ class TD3Plus(TD3):
         return self.engine.tensors(items), torch.from_numpy(following)
 
     def _bounded_target(self, batch: Batch[Tensor]) -> Tensor:
-        reward, noise, unit = self._reward(batch.reward), self._smoothing(batch.action), self.unit
-        if unit is None:
-            target = self.engine.target(batch, reward, noise)
-        else:
-            unit.see(reward)
-            target = self.engine.target(batch, reward / unit.target, noise) * unit.target
-        if self.bounds is not None:
-            target = self.bounds.clip(target, reward, batch.discount * (1 - batch.terminated))
-        return target if unit is None else target / unit.size
+        reward = self._reward(batch.reward)
+        target = self.engine.target(batch, reward, self._smoothing(batch.action))
+        if self.bounds is None:
+            return target
+        return self.bounds.clip(target, reward, batch.discount * (1 - batch.terminated))
 
     def _move_targets(self) -> None:
         """Targets first: their frozen encoders are those that the online networks have seen through until now."""
@@ -127,8 +121,6 @@ class TD3Plus(TD3):
             self.sale.renew(self.cfg.tau)
         if self.bounds is not None:
             self.bounds.take_over()
-        if self.unit is not None:
-            self.unit.take_over()
 
     # ---- what replay asks for (LAP: Fujimoto et al. 2020) ----
 
@@ -175,7 +167,7 @@ class TD3Plus(TD3):
         if self._metrics is not None:
             return self._metrics
         own = {} if self.sale is None else {"encoder/loss": float(self.encoder_loss)}
-        return super().metrics() | own | ({} if self.unit is None else {"critic/reward_unit": self.unit.size})
+        return super().metrics() | own
 
     def first_bad(self) -> str | None:
         if bad := super().first_bad():
@@ -191,8 +183,6 @@ class TD3Plus(TD3):
             own["encoder_optimiser"] = self.encoder_optimiser.state_dict()
         if self.bounds is not None:
             own["bounds"] = self.bounds.state_dict()
-        if self.unit is not None:
-            own["unit"] = self.unit.state_dict()
         if self.normaliser is not None:
             own["normaliser"] = self.normaliser.state_dict()
         return super().state_dict() | own
@@ -207,8 +197,6 @@ class TD3Plus(TD3):
             self.encoder_optimiser.load_state_dict(state["encoder_optimiser"])
         if self.bounds is not None:
             self.bounds.load_state_dict(state["bounds"])
-        if self.unit is not None:
-            self.unit.load_state_dict(state["unit"])
         if self.normaliser is not None:
             self.normaliser.load_state_dict(state["normaliser"])
 
