@@ -166,6 +166,7 @@ PARTS: dict[str, tuple[Callable[[int, int], Iterator[Start]], str]] = {
     "nonmetals": (crystal_systems.crystal_starts, "td3,prior,bfgs15"),
     "cells": (crystal_systems.cell_starts, "td3,prior,bfgs15"),
     "surfaces": (crystal_systems.surface_starts, "td3,prior,bfgs15,bfgs,bfgslinesearch"),
+    "slabs": (crystal_systems.slab_starts, "td3,bfgs15"),
     "forks": (crystal_systems.fork_starts, "td3,prior,bfgs,bfgs15"),
     "dft": (crystal_systems.dft_starts, "td3,bfgs15,bfgs,lbfgs,bfgslinesearch"),
 }

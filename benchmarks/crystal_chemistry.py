@@ -19,6 +19,7 @@ PARTS = {
     "cells": "CHGNet, cell and positions together (`FrechetCellFilter`), strained by up to 3 %, rattled by 0.05 A; "
     "the crystals above.",
     "surfaces": "EMT: adsorbates on slabs with a fixed layer, vacancies, clusters, rattled by 0.07 A.",
+    "slabs": "CHGNet: the adsorbates above, an oxide's surface with and without one, vacancies, rattled by 0.07 A.",
     "forks": "Al-Fe (EAM) cells that training never saw, each coordinate displaced by up to 0.5 A: how often another, "
     "higher minimum is found.",
     "dft": "Quantum ESPRESSO 6.7 through ASE: LDA, norm-conserving potentials, 20 Ry (with hydrogen 25), shifted "

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from ase import Atoms
 from ase.build import add_adsorbate, bulk, fcc100, fcc111, molecule
+from ase.build import surface as cut
 from ase.calculators.calculator import Calculator
 from ase.calculators.emt import EMT
 from ase.cluster import Icosahedron, Octahedron
@@ -193,6 +194,33 @@ def surface_starts(first: int, seeds: int) -> Iterator[Start]:
     for name, atoms in surfaces().items():
         for seed in range(first, first + (seeds or 3)):
             yield name, f"{name} {seed}", rattled(atoms, 0.07, seed), EMT
+
+
+def slabs() -> dict[str, Atoms]:
+    """The adsorbates of `surfaces`, an oxide's surface with and without one, and vacancies, with CHGNet."""
+    oxide = cut(bulk("MgO", "rocksalt", a=4.21, cubic=True), (1, 0, 0), 2, vacuum=8.0)
+    carbonyl = oxide.copy()
+    top = carbonyl.positions[np.argmax(carbonyl.positions[:, 2] + (carbonyl.numbers == 12))]
+    carbonyl += Atoms("CO", positions=top + np.array([[0, 0, 2.4], [0, 0, 3.55]]))
+    silicon = bulk("Si", cubic=True).repeat((2, 1, 1))
+    del silicon[3]
+    salt = bulk("NaCl", "rocksalt", a=5.69, cubic=True).repeat((2, 1, 1))
+    del salt[[2, 3]]
+    adsorbates = {name: atoms for name, atoms in surfaces().items() if "+" in name}
+    added = {
+        "MgO100": oxide,
+        "MgO100+CO on top": carbonyl,
+        "Si, a vacancy": silicon,
+        "NaCl, a pair missing": salt,
+    }
+    return adsorbates | added
+
+
+def slab_starts(first: int, seeds: int) -> Iterator[Start]:
+    make = calculator_factory("chgnet")
+    for seed in range(first, first + (seeds or 2)):
+        for name, atoms in slabs().items():
+            yield name, f"{name} {seed}", rattled(atoms, 0.07, seed), make
 
 
 def fork_starts(first: int, seeds: int) -> Iterator[Start]:
