@@ -32,6 +32,14 @@ _MOVED = {
 }
 
 
+_WERE_OFF = ("learner.reward_unit",)  # came and went within format 2
+
+
+def without_gone(values: Mapping[str, object]) -> Values:
+    """The settings of format 2 without those that are gone and were off: they did nothing."""
+    return {key: value for key, value in values.items() if key not in _WERE_OFF or value}
+
+
 def refuse_what_is_gone(values: Mapping[str, object], path: Path) -> None:
     """A policy of format 1 that needs what this version has no more cannot act as it did."""
     outputs = values.get("networks.critic_outputs", 1)

@@ -33,7 +33,7 @@ from twofold.settings.registry import learners, networks
 from twofold.settings.schema import nearest
 from twofold.store import files, spaces
 from twofold.store.checkpoint import FormatError, pack, unpack
-from twofold.store.formats import from_format_1, refuse_what_is_gone
+from twofold.store.formats import from_format_1, refuse_what_is_gone, without_gone
 from twofold.store.limits import allocation_limit
 
 FORMAT = 2
@@ -132,6 +132,8 @@ def unseal(path: Path) -> tuple[dict[str, Array], dict[str, Json]]:
     if about.get("format") == 1 and isinstance(given := about.get("values"), dict):
         refuse_what_is_gone(given, path)
         about = about | {"format": FORMAT, "values": cast(Json, from_format_1(given))}
+    elif isinstance(given := about.get("values"), dict):
+        about = about | {"values": cast(Json, without_gone(given))}
     if about.get("format") != FORMAT:
         found = str(about.get("format"))[:20]
         raise FormatError(f"{path} has policy format {found}, this version reads formats 1 to {FORMAT}")

@@ -19,7 +19,7 @@ from twofold.core.protocols import Episodes, State, Summary
 from twofold.settings.config import Resolved, from_values, neutral, plain
 from twofold.store import files
 from twofold.store.checkpoint import Checkpoints
-from twofold.store.formats import from_format_1
+from twofold.store.formats import from_format_1, without_gone
 from twofold.store.journal import Journal
 from twofold.store.jsonlines import JsonLines
 from twofold.store.lock import RunLock
@@ -104,7 +104,7 @@ class Run:
         if not isinstance(record, dict) or not isinstance(record.get("values"), dict):
             raise CheckpointError(f"{folder / 'config.json'} is damaged")
         given = table(record, "values")
-        values = given if record.get("format") == FORMAT else from_format_1(given)
+        values = without_gone(given) if record.get("format") == FORMAT else from_format_1(given)
         resolved = from_values(values, str(folder / "config.json"))
         noted = record.get("origin")
         origin = {k: str(v) for k, v in noted.items()} if isinstance(noted, dict) else {}
