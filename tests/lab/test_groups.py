@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from twofold.lab.compare import variant_key
 from twofold.lab.groups import Group, differences, group_runs, show
 from twofold.lab.runs import read_runs
 
@@ -53,6 +54,13 @@ def test_a_setting_that_is_off_is_as_one_that_did_not_exist_yet(tmp_path: Path, 
     make_run(tmp_path / "other", seed=1, settings={"learner.new": off, "learner.gamma": 0.8})
     some = groups(tmp_path / "before", tmp_path / "other")
     assert [d.setting for d in differences(some)] == ["learner.gamma"]
+
+
+def test_a_setting_that_is_off_is_none_in_another_world_either(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", seed=1)
+    off = {"env_args.id": "Hopper-v5", "learner.new": None}
+    make_run(tmp_path / "b", seed=1, settings=off, layers={"learner.new": "command line"})
+    assert len({variant_key(group) for group in groups(tmp_path)}) == 1
 
 
 def test_zero_is_not_off(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from twofold.base.errors import UserError
 from twofold.lab import statistics
 from twofold.lab.groups import Difference, Group, differences, group_runs
-from twofold.lab.runs import Problem, RunRecord, read_runs
+from twofold.lab.runs import Problem, RunRecord, is_off, read_runs
 from twofold.lab.statistics import FEW, Estimate, Values
 from twofold.lab.verdict import Verdict, corrected, judge, waiting
 
@@ -293,6 +293,7 @@ def variant_key(group: Group) -> str:
         if group.origin.get(key, "command line").startswith(("algs/", "command line"))
         and key.split(".")[0] not in ("env", "env_args")
         and key != "trainer.steps"
+        and not is_off(value)
     }
     return json.dumps(chosen, sort_keys=True, default=str)
 
