@@ -60,6 +60,14 @@ def test_the_update_ratio_holds_for_any_number_of_rows(
     assert made.learner.updates == updates
 
 
+@pytest.mark.parametrize(("warmup", "warned"), [(299, False), (300, True), (5_000, True)])
+def test_a_run_that_is_all_warm_up_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, warmup: int, warned: bool
+) -> None:
+    trainer(tmp_path / "r", trainer={"warmup": warmup}).train()
+    assert ("all warm-up" in caplog.text and "trainer.steps=300" in caplog.text) is warned
+
+
 def test_evaluations_are_step_exact_and_begin_with_the_untrained_policy(tmp_path: Path) -> None:
     trainer(tmp_path / "r").train()
     assert [r["step"] for r in records(tmp_path / "r", "evaluations.jsonl")] == [0, 100, 200, 300]

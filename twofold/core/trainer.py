@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Generator, Iterator
 from typing import Generic, Literal
@@ -19,6 +20,7 @@ from twofold.core.experience import Item
 from twofold.core.protocols import Keeper, Learner, Metrics, Policy, State, World
 from twofold.core.replay import Ring
 
+log = logging.getLogger("twofold")
 SinkName = Literal["tensorboard", "csv", "wandb", "mlflow"]
 
 
@@ -171,6 +173,7 @@ class Trainer(Generic[Item]):
             if not self.keeper.resume(self):
                 self.collector.start()
             self._clock = (time.monotonic(), self.steps, self.learner.updates)
+            self._check_warmup()
             progress.start(self.steps, self.cfg.steps)
             try:
                 yield from self._loop(progress)
@@ -182,6 +185,16 @@ class Trainer(Generic[Item]):
             self.keeper.save(self)
             if self.stop.received is not None:
                 raise Stopped(self.stop.received)
+
+    def _check_warmup(self) -> None:
+        """A run that is all warm-up is allowed, and seldom what was meant."""
+        if self.cfg.steps <= self.cfg.warmup:
+            log.warning(
+                "the run is all warm-up: it ends after trainer.steps=%d and learning begins after trainer.warmup=%d; "
+                "raise the one or lower the other",
+                self.cfg.steps,
+                self.cfg.warmup,
+            )
 
     def _loop(self, progress: Progress) -> Iterator[None]:
         while True:
