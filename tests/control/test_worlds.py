@@ -104,6 +104,21 @@ def test_the_camera_follows_a_mujoco_body_unless_one_is_asked_for(
     env.close()
 
 
+@pytest.mark.parametrize("body", ["HalfCheetah-v5", "Ant-v5"])
+def test_the_floor_of_a_film_has_no_end_and_a_body_moves_on_it_as_ever(body: str) -> None:
+    filmed, plain = (make_env(GymConfig(id=body), "eval", mode) for mode in ("rgb_array", None))
+    floors = filmed.unwrapped.model.geom_type == 0  # type: ignore[attr-defined]
+    assert floors.any() and not filmed.unwrapped.model.geom_size[floors, :2].any()  # type: ignore[attr-defined]
+    rng = np.random.default_rng(0)
+    assert np.array_equal(filmed.reset(seed=1)[0], plain.reset(seed=1)[0])
+    for _ in range(30):
+        action = rng.uniform(-1, 1, filmed.action_space.shape).astype(np.float32)  # type: ignore[arg-type]
+        (there, reward, *_), (here, same, *_) = filmed.step(action), plain.step(action)
+        assert np.array_equal(there, here) and reward == same
+    filmed.close()
+    plain.close()
+
+
 class Small(gym.Env[np.ndarray, np.ndarray]):
     """An environment that is in order but for what a test changes."""
 

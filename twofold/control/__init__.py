@@ -6,8 +6,8 @@ from twofold.settings.domains import Domain
 
 _HERE = Path(__file__).resolve().parent
 ABSENT = (
-    "for one agent there are td3 and ddpg, with continuous actions; Stable-Baselines3, CleanRL and RL Zoo have SAC, "
-    "PPO, DQN and others"
+    "for one agent there are td3_plus, td3 and ddpg, with continuous actions; Stable-Baselines3, CleanRL and RL Zoo "
+    "have SAC, PPO, DQN and others"
 )
 _OTHERS = (
     "sac",

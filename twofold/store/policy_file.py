@@ -265,7 +265,9 @@ def load_policy(path: str | Path) -> LoadedPolicy:
     if is_folder(path):
         path = path / "best.safetensors"
     if not is_there(path):
-        raise CheckpointError(f"no policy file {path}")
+        known = path.name in zoo_names()
+        hint = f"; the trained policy of that name is --zoo={path.name}" if known else ""
+        raise CheckpointError(f"no policy file {path}{hint}")
     arrays, about = unseal(path)
     if bad := first_bad(**{name.lstrip("/"): array for name, array in arrays.items()}):
         raise CheckpointError(f"{path} holds weights that are not finite ({bad}): it cannot act")
