@@ -104,9 +104,13 @@ def test_the_camera_follows_a_mujoco_body_unless_one_is_asked_for(
     env.close()
 
 
-@pytest.mark.parametrize("body", ["HalfCheetah-v5", "Ant-v5"])
-def test_the_floor_of_a_film_has_no_end_and_a_body_moves_on_it_as_ever(body: str) -> None:
-    filmed, plain = (make_env(GymConfig(id=body), "eval", mode) for mode in ("rgb_array", None))
+@pytest.mark.parametrize(("body", "kwargs"), [("HalfCheetah-v5", {}), ("Ant-v5", {"camera_id": -1})])
+def test_the_floor_of_a_film_has_no_end_and_a_body_moves_on_it_as_ever(
+    body: str, kwargs: dict[str, Any]
+) -> None:
+    filmed, plain = (
+        make_env(GymConfig(id=body, kwargs=kwargs), "eval", mode) for mode in ("rgb_array", None)
+    )
     floors = filmed.unwrapped.model.geom_type == 0  # type: ignore[attr-defined]
     assert floors.any() and not filmed.unwrapped.model.geom_size[floors, :2].any()  # type: ignore[attr-defined]
     rng = np.random.default_rng(0)

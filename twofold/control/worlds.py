@@ -121,8 +121,10 @@ def make_env(
     env = _made(make or known, cfg.id, kwargs)
     if make is not None and limit is not None:
         env = gym.wrappers.TimeLimit(env, limit)
+    if render_mode is not None:
+        _lay_floor(env)
     if render_mode == "rgb_array" and not any("camera" in name for name in cfg.kwargs):
-        _film(env)
+        _follow(env)
     if isinstance(env.observation_space, gym.spaces.Box) and len(env.observation_space.shape) != 1:
         env = gym.wrappers.FlattenObservation(env)
     if cfg.fall_penalty is not None and purpose == "train":
@@ -199,19 +201,27 @@ def _refuse_odd_files(value: object) -> None:
         raise WorldError(f"env_args.kwargs names {value}, which is not a regular file: refused")
 
 
-def _film(env: AnyEnv) -> None:
-    """Film a MuJoCo body with its model's own camera, on a floor without end: a fast one leaves Gymnasium's."""
+def _follow(env: AnyEnv) -> None:
+    """Film a MuJoCo body with its model's own camera: Gymnasium's default stays where the body began."""
     renderer = getattr(env.unwrapped, "mujoco_renderer", None)
     if renderer is not None:
         import mujoco
 
-        model = renderer.model
-        renderer.camera_id = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_CAMERA, "track")
-        for floor in np.flatnonzero(model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE):
-            wide, material = 2 * model.geom_size[floor, :2].copy(), model.geom_matid[floor]
-            if material >= 0 and (wide > 0).all():
-                model.mat_texrepeat[material] /= wide  # tiles of a floor without end are counted per metre
-            model.geom_size[floor, :2] = 0  # of the picture alone: a plane has no edges to fall from
+        renderer.camera_id = mujoco.mj_name2id(renderer.model, mujoco.mjtObj.mjOBJ_CAMERA, "track")
+
+
+def _lay_floor(env: AnyEnv) -> None:
+    """Draw a MuJoCo model's floor without end: a fast body leaves Gymnasium's within seconds."""
+    if (renderer := getattr(env.unwrapped, "mujoco_renderer", None)) is None:
+        return
+    import mujoco
+
+    model = renderer.model
+    for floor in np.flatnonzero(model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE):
+        wide, material = 2 * model.geom_size[floor, :2].copy(), model.geom_matid[floor]
+        if material >= 0 and (wide > 0).all():
+            model.mat_texrepeat[material] /= wide  # tiles of a floor without end are counted per metre
+        model.geom_size[floor, :2] = 0  # of the picture alone: a plane has no edges to fall from
 
 
 def _maker(cfg: GymConfig) -> Make | None:
